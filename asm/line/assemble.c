@@ -19,6 +19,7 @@ static void run_preprocess(as_job *j, as_pp *pp) {
   as_line line;
   as_marks marks = {0};
   while (as_pp_line(pp, &line)) {
+    /* Printed before it is read: reading may change what names mean. */
     as_line_print_marked(j, &line, &marks, &j->out->preprocessed);
     read_names(j, &line);
   }
@@ -34,6 +35,7 @@ static void run_assemble(as_job *j, as_pp *pp) {
   if (j->errors == 0 && j->o->relocatable) as_object_make(j);
 }
 
+/* trn2, unless the caller or the source says something else. */
 static void choose_target(as_job *j) {
   const char *name = j->o->target ? j->o->target : "trn2";
   isa_error e;
@@ -44,11 +46,14 @@ static void choose_target(as_job *j) {
 
 /* path NULL: text is the source. */
 static void run(as_job *j, const char *path, const char *text, size_t n, const char *name) {
-  /* Where as_fatal and as_nomem go. */
+  /* Where as_fatal and as_nomem go.
+   * Nothing is freed on the way: the arena, the program and the result have all of it. */
   if (setjmp(j->bail)) return;
   as_diag_open(j);
   j->unit = as_new(j, sizeof *j->unit);
+  /* No section yet: code before one is an error. */
   j->unit->section = AS_NSECTIONS;
+  /* text/ and pp/ know names only through these four. */
   j->name_value = as_sym_value;
   j->name_near = as_sym_near;
   j->is_word = as_is_word;
@@ -64,7 +69,8 @@ static void run(as_job *j, const char *path, const char *text, size_t n, const c
     run_preprocess(j, pp);
   else
     run_assemble(j, pp);
-  /* Only then has everything been read that reads the given names. */
+  /* Only then has everything been read that reads the given names.
+   * A given name that nothing read is a mistake of the caller. */
   if (j->errors == 0) as_pp_close_given(pp);
 }
 
@@ -82,7 +88,9 @@ static isa_status assemble(const char *path, const char *text, size_t n, const c
   isa_buf_init(&out->listing, &job.al);
   isa_buf_init(&out->preprocessed, &job.al);
   isa_buf_init(&out->object, &job.al);
+  /* Errors are in the result, whatever happens. */
   run(&job, path, text, n, name);
+  /* A job with errors has no program, though it may have built most of one. */
   if (job.status == ISA_OK && job.errors) job.status = ISA_SYNTAX;
   if (job.status == ISA_OK && !job.o->only_preprocess) {
     out->program = job.program;

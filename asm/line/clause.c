@@ -17,6 +17,7 @@ typedef struct sem {
 
 /* `S[12]`, `S[1,12]` */
 static bool numbered(as_cur *c, sem *s) {
+  /* Past `S` and `[`. */
   int64_t a, b;
   c->t += 2;
   if (!as_expr_int(c, &a)) return false;
@@ -38,7 +39,8 @@ static bool numbered(as_cur *c, sem *s) {
   return as_need(c, ']', "the number of a semaphore");
 }
 
-/* `name`, or `peer.name` of the other core. */
+/* `name`, or `peer.name` of the other core.
+ * A name of both cores is this core's, unless peer. stands before it. */
 static bool named(as_cur *c, sem *s) {
   unsigned own = c->j->unit->core;
   bool peer = as_tok_is(c->t, "peer") && c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '.';
@@ -54,6 +56,7 @@ static bool named(as_cur *c, sem *s) {
   s->core = (uint8_t)(y->core == AS_BOTH ? own : y->core);
   s->number = (uint8_t)y->index;
   if (!peer) return true;
+  /* There are two cores. */
   if (y->core == AS_BOTH) {
     s->core = (uint8_t)(1 - own);
     return true;
@@ -74,7 +77,8 @@ static bool parse_own(as_cur *c, sem *s) {
   }
   if (as_tok_is(c->t, "S") && c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '[') {
     if (!numbered(c, s)) return false;
-    /* The linker gives semaphores their numbers. */
+    /* The linker gives semaphores their numbers.
+     * By number it could be another object's. */
     if (c->j->o->relocatable) {
       as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
                "an object cannot use a semaphore by number; declare it, as in `x sem %d`",
@@ -88,9 +92,11 @@ static bool parse_own(as_cur *c, sem *s) {
 
 static bool parse_sem(as_cur *c, sem *s) {
   *s = (sem){.at = c->t};
+  /* The $ may be left out where only a semaphore can stand. */
   as_take(c, '$');
   if (!parse_own(c, s)) return false;
   if (!as_at_rank(c)) return true;
+  /* Past `.` and `rank`: the bracket is next. */
   c->t += 2;
   /* In place of a peer, and then the end of the brackets. */
   s->each = as_tok_is(c->t + 1, "dst") && c->t[2].kind == AS_T_PUNCT && c->t[2].punct == ']';
@@ -98,6 +104,7 @@ static bool parse_sem(as_cur *c, sem *s) {
   return s->each || as_peer(c, &s->rank);
 }
 
+/* For operands that are semaphores, such as the one that device_print_semaphore shows. */
 bool as_own_sem(as_cur *c, uint8_t *number) {
   sem s;
   unsigned own = c->j->unit->core;
@@ -113,6 +120,7 @@ bool as_own_sem(as_cur *c, uint8_t *number) {
   return false;
 }
 
+/* Which wait the sign begins; none of these: it may be an update. */
 static unsigned wait_cond(const as_cur *c) {
   if (c->t->kind != AS_T_PUNCT) return ISA_WAIT_none;
   switch (c->t->punct) {
@@ -126,6 +134,7 @@ static unsigned wait_cond(const as_cur *c) {
   }
 }
 
+/* A single `=` writes the number, it does not compare. */
 static unsigned update_kind(const as_cur *c) {
   if (c->t->kind != AS_T_PUNCT) return ISA_UPD_none;
   switch (c->t->punct) {
@@ -141,13 +150,15 @@ static unsigned update_kind(const as_cur *c) {
 /* A second wait or update: an error at it, a note at the first. */
 static bool only_one(as_cur *c, bool had, const as_tok *first, const sem *s, const char *what) {
   if (!had) return true;
+  /* `nop` has clauses of its own, so a second one always finds a place. */
   as_error(c->j, s->at->pos, as_span_of(s->at, c->t), "an instruction can have only one %s", what);
   as_note(c->j, first->pos, "the first %s is here; a `nop` %s it can have the other", what,
           strcmp(what, "wait") == 0 ? "before" : "after");
   return false;
 }
 
-/* Whether a semaphore that nobody touched passes; with a register it may. */
+/* Whether a semaphore that nobody touched passes; with a register it may.
+ * For a warning: a wait that no update ends, unless 0 satisfies it. */
 static bool passes_at_zero(const isa_wait *w) {
   switch (w->cond) {
   case ISA_WAIT_ge:
@@ -177,12 +188,14 @@ static void note_update(as_job *j, const isa_update *u, as_pos pos, uint32_t spa
   use->update_span = span;
 }
 
+/* Both halves of a barrier: it tells the other core, and waits for it. */
 void as_note_barrier(as_job *j, const isa_barrier *b, as_pos pos, uint32_t span) {
   note_update(j, &b->give, pos, span);
   note_wait(j, &b->wait, pos, span);
 }
 
 static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
+  /* Waits are the first part's, updates the last part's: between them all parts run. */
   c->t++;
   isa_wait *w = &st->part[0].wait;
   if (!only_one(c, st->has_wait, &st->wait_at, s, "wait")) return false;
@@ -191,6 +204,7 @@ static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
              "a wait must be on a semaphore of its own rank; let the other rank update one");
     return false;
   }
+  /* The other core's semaphores are out of its sight, their updates are not. */
   if (s->core != c->j->unit->core) {
     as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
              "a wait must be on a semaphore of its own core, %u; let core %u update one of those",
@@ -201,6 +215,7 @@ static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
   st->wait_at = *s->at;
   *w = (isa_wait){.cond = (uint8_t)cond, .core = s->core, .sem = s->number};
   int reg = as_tok_reg(c->t);
+  /* The value is the number of a register or the number itself. */
   int64_t v = reg;
   if (reg >= 0) {
     c->t++;
@@ -215,6 +230,7 @@ static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
 
 static bool parse_when(as_cur *c, isa_update *u) {
   if (!as_take(c, '@')) return true;
+  /* The default, said aloud. */
   if (as_take_name(c, "complete")) return true;
   if (as_take_name(c, "read")) {
     u->at_read = 1;
@@ -235,6 +251,7 @@ static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
   *u = (isa_update){.kind = (uint8_t)kind, .core = s->core, .sem = s->number};
   if (kind == ISA_UPD_add || kind == ISA_UPD_sub || kind == ISA_UPD_write) {
     int64_t v;
+    /* An update's value has no flag for a register, unlike a wait's. */
     if (as_tok_reg(c->t) >= 0) {
       as_error(c->j, c->t->pos, c->t->len, "an update takes a number, not a register");
       return false;
@@ -249,6 +266,7 @@ static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
 /* `$ready.rank[tp.prev]`: of another rank. */
 static bool parse_remote(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
   if (!only_one(c, st->has_update, &st->update_at, s, "update")) return false;
+  /* name.rank[...]++ is not written so. */
   if (kind) {
     as_error(c->j, c->t->pos, c->t->len,
              "the update of another rank's semaphore has no sign: it adds 1, after a transfer 1 "
@@ -259,12 +277,14 @@ static bool parse_remote(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
   st->update_at = *s->at;
   st->part[st->nparts - 1].upd =
       (isa_update){.kind = ISA_UPD_peer, .core = s->core, .sem = s->number, .value = s->rank};
-  /* Other ranks update it or wait for it. */
+  /* Other ranks update it or wait for it.
+   * No warning then: this program alone does not show who uses it. */
   c->j->unit->sems[s->core][s->number].shared = true;
   return true;
 }
 
 static bool parse_bare(as_cur *c, as_stmt *st, const sem *s) {
+  /* Which instruction it is decides: a DMA has a completion. */
   unsigned op = st->part[st->nparts - 1].op;
   if (isa_op_is_dma(op)) return parse_update(c, st, s, ISA_UPD_dma);
   as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
@@ -284,7 +304,8 @@ bool as_clauses(as_cur *c, as_stmt *st) {
     sem s;
     if (!parse_sem(c, &s)) return false;
     unsigned cond = wait_cond(c), kind = update_kind(c);
-    /* `=>` and `=<` would be read as a write of nothing. */
+    /* `=>` and `=<` would be read as a write of nothing.
+     * A person means >=; as a write of "> 3" the message would help nobody. */
     if (kind == ISA_UPD_write && c->t[1].kind == AS_T_PUNCT &&
         (c->t[1].punct == '>' || c->t[1].punct == '<')) {
       as_error(c->j, c->t->pos, 2, "there is no comparison `=%c`; did you mean `%c=`?",

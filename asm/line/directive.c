@@ -11,6 +11,7 @@ enum directive {
   NDIRECTIVES
 };
 
+/* words.def says of each whether it names something, stands in a section, or is data. */
 enum { REST, NAMES, CODE, DATA }; /* what a directive is: words.def */
 static const struct {
   const char *word;
@@ -27,6 +28,7 @@ int as_directive_find(const char *name) {
   return -1;
 }
 
+/* Words of statements are numbered in ranges (as_word). */
 static bool is(int word, unsigned what) {
   int d = word - AS_WORD_DIRECTIVE;
   return d >= 0 && d < NDIRECTIVES && directives[d].is == what;
@@ -38,7 +40,8 @@ void as_directive_near(as_near *w) {
   for (int i = 0; i < NDIRECTIVES; i++) as_near_try(w, directives[i].word);
 }
 
-/* One of several words; gives its index, -1 after an error. */
+/* One of several words; gives its index, -1 after an error.
+ * what begins with its article: "a role". */
 static int choose(as_cur *c, const char *what, const char *const *words, int n) {
   bool named = as_at_name(c);
   as_near w = as_near_open(named ? c->t->text : "", named ? strlen(c->t->text) : 0);
@@ -63,13 +66,15 @@ static int choose(as_cur *c, const char *what, const char *const *words, int n) 
   return -1;
 }
 
-/* An engine or a CC sequencer. */
+/* An engine or a CC sequencer.
+ * The table has all sequencers; a target may have fewer. */
 static int choose_engine(as_cur *c) {
   const char *words[ISA_NSEQS];
   const as_tok *at = c->t;
   const isa_target *t = c->j->target;
   for (int i = 0; i < ISA_NSEQS; i++) words[i] = isa_engines[i].name;
   int e = choose(c, "an engine", words, ISA_NSEQS);
+  /* -1 is below it: an error was reported already. */
   if (e < (int)(ISA_NENGINES + t->cc)) return e;
   as_error(c->j, at->pos, at->len, "a core of %s has %u CC sequencers, from cc0 on", t->name,
            t->cc);
@@ -80,6 +85,7 @@ static int choose_engine(as_cur *c) {
 static bool parse_dimension(as_cur *c, bool first, int64_t *n, int *rows) {
   const as_tok *at = c->t;
   if (as_tok_reg(at) < 0) return as_int_in(c, "a dimension", 1, UINT32_MAX, n);
+  /* The bound after <= is the most that the register may hold. */
   if (rows && first) return as_size(c, "the largest size of a dimension", INT32_MAX, rows, n);
   as_error(c->j, at->pos, at->len,
            rows ? "a register can give only the first dimension, not this one: `%s`"
@@ -102,6 +108,7 @@ bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, uns
   *dtype = (unsigned)d;
   c->t++;
   if (!as_need(c, '[', "the data type")) return false;
+  /* At least one dimension. */
   for (*ndim = 0; *ndim == 0 || as_take(c, ',');) {
     if (*ndim == max) {
       as_error(c->j, c->t->pos, c->t->len, "more than %u dimensions", max);
@@ -115,6 +122,7 @@ bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, uns
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
+/* NAME tensor TYPE[...], role. */
 static void define_tensor(as_cur *c, const as_tok *name) {
   const char *roles[ISA_NROLES];
   isa_tensor t = {.name = name->text};
@@ -142,6 +150,7 @@ static void define_tensor(as_cur *c, const as_tok *name) {
              "a const tensor has its size: a register cannot give it");
     return;
   }
+  /* Its values follow on this line, or on those below. */
   if (t.role == ISA_CONST) {
     as_const(c, &t, name);
     return;
@@ -174,6 +183,7 @@ static bool core_option(as_cur *c, int64_t *core) {
              "two cores as one need gen3; %s is gen%d", p->target->name, p->target->gen);
     return false;
   }
+  /* core=1 makes two cores, core=* as well. */
   uint32_t n = *core == AS_BOTH ? AS_BOTH : (uint32_t)*core + 1;
   /* A program has as many cores as something names. */
   if (n > p->ncores) p->ncores = n;
@@ -185,7 +195,8 @@ static unsigned last_core(int64_t core) { return core == AS_BOTH ? AS_BOTH - 1 :
 
 /* ---- Semaphores, queues, constants -------------------------------------------------------- */
 
-/* The name that semaphore n has already on a core, or on either core; NULL: it is free. */
+/* The name that semaphore n has already on a core, or on either core; NULL: it is free.
+ * A name of both cores needs a number that is free on both. */
 static const char *sem_name(const isa_program *p, int64_t core, int64_t n) {
   const char *name = NULL;
   for (unsigned k = first_core(core); k <= last_core(core) && !name; k++)
@@ -212,6 +223,7 @@ static void define_sem(as_cur *c, const as_tok *name) {
     return;
   if ((alone || as_take(c, ',')) && !core_option(c, &core)) return;
   if (!as_need_end(c, "a semaphore")) return;
+  /* For an object: a number that the source gives stays. */
   placed = n >= 0;
   /* The lowest that is free, on both cores for a name of both. */
   if (!placed) n = free_sem(p, core);
@@ -230,6 +242,7 @@ static void define_sem(as_cur *c, const as_tok *name) {
   s->index = (uint32_t)n;
   s->core = (uint8_t)core;
   s->placed = placed;
+  /* One copy serves both cores. */
   const char *copy = isa_arena_strn(&p->arena, name->text, strlen(name->text));
   if (!copy) as_nomem(c->j);
   for (unsigned k = first_core(core); k <= last_core(core); k++) p->cores[k].sem_names[n] = copy;
@@ -242,6 +255,7 @@ static bool queue_option(as_cur *c, isa_queue *q) {
   int k = choose(c, "a queue option", keys, 4);
   if (k < 0 || !as_need(c, '=', "the name of an option")) return false;
   switch (k) {
+  /* At most one ring for each DMA engine. */
   case 0:
     if (!as_int_in(c, "rings", 1, c->j->target->dma, &v)) return false;
     q->rings = (uint8_t)v;
@@ -262,6 +276,7 @@ static bool queue_option(as_cur *c, isa_queue *q) {
   return k >= 0;
 }
 
+/* owned: the line says owner=. */
 static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned) {
   const isa_target *t = as_program(c->j)->target;
   const char *why = NULL;
@@ -296,7 +311,8 @@ static bool queue_fits(as_cur *c, const as_tok *name, const isa_core *core, cons
 }
 
 static void define_queue(as_cur *c, const as_tok *name) {
-  /* All rings, of any engine, unless the line says otherwise. */
+  /* All rings, of any engine, unless the line says otherwise.
+   * Said once for the defaults of all options. */
   isa_queue q = {.name = name->text, .rings = (uint8_t)c->j->target->dma, .owner = ISA_ANY_OWNER};
   bool more = !as_at_end(c);
   int64_t core = 0;
@@ -306,7 +322,8 @@ static void define_queue(as_cur *c, const as_tok *name) {
   }
   isa_program *p = as_program(c->j);
   if (!as_need_end(c, "a queue") || !queue_legal(c, name, &q, q.owner != ISA_ANY_OWNER)) return;
-  /* Nothing is added before both cores have room. */
+  /* Nothing is added before both cores have room.
+   * isa_program_queue could add to one core and fail at the other. */
   for (unsigned k = first_core(core); k <= last_core(core); k++)
     if (!queue_fits(c, name, &p->cores[k], &q)) return;
   as_sym *s = as_sym_define(c->j, AS_S_QUEUE, name);
@@ -317,9 +334,11 @@ static void define_queue(as_cur *c, const as_tok *name) {
     if (index == 0) as_nomem(c->j);
     s->u.queue[k] = (uint8_t)(index - 1);
   }
+  /* The first core's number stands for it where one is needed. */
   s->index = s->u.queue[first_core(core)];
 }
 
+/* NAME equ EXPRESSION: evaluated here, once. */
 static void define_equ(as_cur *c, const as_tok *name) {
   as_val *v = as_new(c->j, sizeof *v);
   if (!as_expr(c, v) || !as_need_end(c, "a constant")) return;
@@ -340,6 +359,7 @@ static void add_word(as_job *j, rank_words *w, uint32_t v) {
 
 /* `[0, 1]`: ranks, and how many they were. */
 static bool ranks(as_cur *c, rank_words *all, rank_words *sizes) {
+  /* How many there were is counted by difference. */
   uint32_t before = all->n;
   if (!as_need(c, '[', "the start of a list of ranks")) return false;
   do {
@@ -366,6 +386,7 @@ static void define_group(as_cur *c, const as_tok *name) {
   isa_program *p = as_program(c->j);
   isa_group g = {name->text, sizes.n, all.n, sizes.v, all.v};
   isa_error e;
+  /* The same rules as for a program's file. */
   if (!isa_check_group(&g, &e)) {
     as_error(c->j, name->pos, name->len, "%s", e.text);
     return;
@@ -383,12 +404,14 @@ static void define_group(as_cur *c, const as_tok *name) {
 
 bool as_defines(as_job *j, const as_tok *t) {
   int d = t->kind == AS_T_NAME ? as_word(j, t->text) - AS_WORD_DIRECTIVE : -1;
+  /* After `jmp` a section's name begins a label of it. */
   bool label = d >= 0 && t[1].kind == AS_T_PUNCT && t[1].punct == '.'; /* jmp tensor.x */
   return d >= 0 && directives[d].is == NAMES && !label;
 }
 
 bool as_definition(as_cur *c) {
   const as_tok *name = c->t;
+  /* Both words matter: `sem sem` defines nothing. */
   if (!as_defines(c->j, &name[1]) || as_word(c->j, name->text) >= AS_WORD_DIRECTIVE) return false;
   int d = as_word(c->j, name[1].text) - AS_WORD_DIRECTIVE;
   /* In the order of the directives that define names. */
@@ -405,6 +428,7 @@ bool as_definition(as_cur *c) {
   case DIR_group: define_group(c, name); break;
   default: define_equ(c, name); break;
   }
+  /* Errors are counted: some definitions fail without adding a name. */
   bool failed = c->j->errors > errors; /* or it failed for a name whose own error was reported */
   if (!failed) as_list_line(c->j, name->pos);
   /* What was meant to be defined is: else each use of the name would be an error of its own. */
@@ -423,6 +447,7 @@ static bool one_target(as_cur *c, isa_target *out) {
   if (t < 0) return false;
   /* The caller's constants and clocks stay. */
   bool other = c->j->asked_target.hypothetical && isa_target_base(&c->j->asked_target)->id == t;
+  /* The base is what the line names; all else stays as the caller gave it. */
   *out = other ? c->j->asked_target : isa_targets[t];
   return true;
 }
@@ -434,6 +459,7 @@ static bool read_target(as_cur *c, isa_target *out) {
   isa_buf b;
   isa_buf_init(&b, &c->j->al);
   for (; c->t->kind != AS_T_END; c->t++) {
+    /* The text as it was written: values of a machine have dots and units. */
     if (c->t->space_before && c->t != first) isa_buf_puts(&b, " ");
     as_tok_print(c->t, &b);
   }
@@ -449,6 +475,7 @@ static void do_target(as_cur *c, const as_tok *at) {
    */
   bool one = !as_at_name(c) || c->t[1].kind == AS_T_END;
   if (!(one ? one_target(c, &t) : read_target(c, &t)) || !as_need_end(c, "a target")) return;
+  /* Two equal lines are fine: an included file may repeat it. */
   if (c->j->unit->target_fixed && !isa_target_same(c->j->target, &t)) {
     as_error(c->j, at->pos, as_span_of(at, c->t),
              "`target` comes too late: lines before it were assembled for %s", c->j->target->name);
@@ -463,6 +490,7 @@ static void do_section(as_cur *c) {
   if (e < 0) return;
   if (as_tok_is(c->t, "core") && !core_option(c, &core)) return;
   if (!as_need_end(c, "a section")) return;
+  /* Lines of a section of both cores are read twice. */
   c->j->unit->both = core == AS_BOTH;
   /* A section of both cores is the first one's; lines are parsed again for the other. */
   c->j->unit->core = first_core(core);
@@ -485,6 +513,7 @@ static void do_align(as_cur *c, const as_tok *at) {
   const isa_code *code = as_code(c->j, section);
   uint32_t pc = code->n;
   isa_insn nop;
+  /* A nop has no operand, so zeros are all of it. */
   memset(&nop, 0, sizeof nop);
   nop.op = ISA_OP_nop;
   while (code->n % n != 0) as_emit(c->j, &nop, NULL);
@@ -493,6 +522,7 @@ static void do_align(as_cur *c, const as_tok *at) {
 
 void as_directive(as_cur *c, int directive) {
   const as_tok *at = c->t++;
+  /* Errors decide whether the line appears in the listing. */
   uint32_t errors = c->j->errors;
   switch (directive) {
   case DIR_target: do_target(c, at); break;
@@ -500,6 +530,7 @@ void as_directive(as_cur *c, int directive) {
   case DIR_align: do_align(c, at); return;
   case DIR_global: as_global(c, at); break;
   case DIR_extern:
+    /* A declaration has listed its line itself. */
     if (as_extern(c, at)) return;
     break;
   case DIR_dma:

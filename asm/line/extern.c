@@ -6,10 +6,12 @@
 
 /* ---- Directives --------------------------------------------------------------------------- */
 
-/* Something declared before, or a label of the section, which may come later. */
+/* Something declared before, or a label of the section, which may come later.
+ * What a name is shared as: data is shared by declaration, labels by section. */
 static as_sym *exported(as_cur *c) {
   const as_tok *t = c->t;
   as_sym *s = as_at_name(c) ? as_sym_find(c->j, t->text, 0) : NULL;
+  /* Its value is needed while assembling, so it cannot wait for the linker. */
   if (s && s->kind == AS_S_EQU) {
     as_error(c->j, t->pos, t->len, "`%s` is a constant; to share it, %%include its definition",
              t->text);
@@ -32,6 +34,7 @@ static as_sym *exported(as_cur *c) {
              t->text);
     return NULL;
   }
+  /* A local label has no name outside of its function. */
   if (!as_at_name(c) || t->text[0] != '.') return as_label_ref(c);
   as_error(c->j, t->pos, t->len, "a local label cannot be global");
   return NULL;
@@ -42,6 +45,7 @@ void as_global(as_cur *c, const as_tok *at) {
     as_error(c->j, at->pos, at->len, "`global` needs a name");
     return;
   }
+  /* global a, b, c */
   do {
     const as_tok *t = c->t;
     as_sym *s = exported(c);
@@ -58,6 +62,7 @@ void as_global(as_cur *c, const as_tok *at) {
 /* `extern NAME kind ...`: an ordinary declaration, of which nothing is kept but its form. */
 static void extern_data(as_cur *c) {
   const as_tok *name = c->t, *kind = c->t + 1;
+  /* The kinds that another object can have; constants and groups it cannot. */
   bool data = as_tok_is(kind, "tensor") || as_tok_is(kind, "tile") || as_tok_is(kind, "sem") ||
               as_tok_is(kind, "queue");
   if (!data) {
@@ -70,7 +75,8 @@ static void extern_data(as_cur *c) {
   if (!as_definition(c) || c->j->errors > errors) return;
   as_sym *s = as_sym_find(c->j, name->text, 0);
   const isa_program *p = as_program(c->j);
-  /* Role, number and place are for the object that has it. */
+  /* Role, number and place are for the object that has it.
+   * temp is the role when none is given. */
   bool role = s->kind == AS_S_TENSOR && p->tensors[s->index - 1].role != ISA_TEMP;
   if (role || s->placed || (s->kind == AS_S_TILE && p->tiles[s->index - 1].overlay)) {
     as_error(c->j, name->pos, name->len, "`%s` is extern: give its %s where it is global",
@@ -80,6 +86,7 @@ static void extern_data(as_cur *c) {
                                    : "place");
     return;
   }
+  /* Its definition is elsewhere: nothing is placed here. */
   s->external = true;
 }
 
@@ -88,6 +95,7 @@ static void extern_labels(as_cur *c) {
     const as_tok *t = c->t;
     as_sym *s = as_label_ref(c);
     if (!s) return;
+    /* A label cannot be here and elsewhere. */
     if (s->defined || s->global || t->text[0] == '.') {
       as_error(c->j, t->pos, t->len, "the label `%s` is defined in this object", s->name);
       return;
@@ -102,6 +110,7 @@ bool as_extern(as_cur *c, const as_tok *at) {
     as_error(c->j, at->pos, at->len, "`extern` is for objects: assemble with -r, then link");
     return false;
   }
+  /* Without a second word it is a label. */
   if (!as_at_name(c) || !as_defines(c->j, c->t + 1)) {
     extern_labels(c);
     return false;
@@ -112,6 +121,7 @@ bool as_extern(as_cur *c, const as_tok *at) {
 
 /* ---- The end ------------------------------------------------------------------------------ */
 
+/* A global label may be defined after its `global`; at the end it must be. */
 void as_extern_end(as_job *j) {
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
     if (s->kind != AS_S_LABEL || !s->global || s->defined) continue;

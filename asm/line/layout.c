@@ -7,7 +7,8 @@
 
 /* ---- Labels ------------------------------------------------------------------------------- */
 
-/* The whole name: a local one belongs to its section's last code label, or to the section. */
+/* The whole name: a local one belongs to its section's last code label, or to the section.
+ * `.loop` after `main:` is main.loop, so each function may have its own .loop. */
 static const char *label_name(as_job *j, const as_tok *t, const as_tok *local) {
   const char *head = t->text, *tail = NULL;
   if (local) {
@@ -29,6 +30,7 @@ static const char *label_name(as_job *j, const as_tok *t, const as_tok *local) {
 
 void as_label_define(as_job *j, const as_tok *t, const as_tok *local) {
   struct as_unit *u = j->unit;
+  /* Outside of a section there is no pc that it could stand for. */
   if (u->section == AS_NSECTIONS) {
     as_error(j, t->pos, t->len, "the label `%s` is not in a section", t->text);
     return;
@@ -37,6 +39,7 @@ void as_label_define(as_job *j, const as_tok *t, const as_tok *local) {
     as_error(j, t->pos, t->len, "`%s` is the name of a register; choose another", t->text);
     return;
   }
+  /* Refused where it is defined: the line would be read as a definition. */
   if (as_defines(j, t)) { /* `jmp sem` would define a semaphore */
     as_error(j, t->pos, t->len, "`%s` defines names and cannot be a label; choose another",
              t->text);
@@ -53,12 +56,14 @@ void as_label_define(as_job *j, const as_tok *t, const as_tok *local) {
     return;
   }
   s->defined = true;
+  /* A label may be jumped to, so what follows can be reached again. */
   u->ended[u->section] = false;
   s->index = as_code(j, u->section)->n;
   s->pos = t->pos;
   s->span = t->len;
 }
 
+/* The label may come later: it is made here, and defined there. */
 as_sym *as_label_ref(as_cur *c) {
   const as_tok *t = c->t, *local = NULL;
   if (!as_at_name(c)) {
@@ -74,6 +79,7 @@ as_sym *as_label_ref(as_cur *c) {
     return NULL;
   }
   c->t++;
+  /* main.loop: another label's local one. */
   if (as_at_punct(c, '.') && c->t[1].kind == AS_T_NAME) {
     local = c->t + 1;
     c->t += 2;
@@ -90,6 +96,7 @@ as_sym *as_place_ref(as_cur *c, unsigned *engine) {
   while (e < ISA_NENGINES && !as_tok_is(t, isa_engines[e].name)) e++;
   if (e == ISA_NENGINES || t[1].kind != AS_T_PUNCT || t[1].punct != '.') {
     as_error(c->j, t->pos, t->len,
+             /* gpsimd.sum needs its dot; a label alone would be of this section. */
              "expected an engine and a label of its section, as in `gpsimd.sum`, not %s",
              as_tok_show(c->j, t));
     return NULL;
@@ -107,6 +114,7 @@ as_sym *as_place_ref(as_cur *c, unsigned *engine) {
 
 uint32_t as_file_number(as_job *j, uint32_t source) {
   struct as_unit *u = j->unit;
+  /* Most programs have one file; numbers are kept by source. */
   u->files = as_grow(j, u->files, source, 1, &u->cap_files, sizeof *u->files);
   if (u->files[source] == 0) {
     u->files[source] = isa_program_file(as_program(j), j->sources[source].name);
@@ -115,6 +123,7 @@ uint32_t as_file_number(as_job *j, uint32_t source) {
   return u->files[source];
 }
 
+/* The label's place in the source as well: errors are told there. */
 static void add_fixup(as_job *j, as_sym *label, as_pos pos, uint32_t span, uint32_t pc) {
   struct as_unit *u = j->unit;
   u->fixups = as_grow(j, u->fixups, u->nfixups, 1, &u->cap_fixups, sizeof *u->fixups);
@@ -124,6 +133,7 @@ static void add_fixup(as_job *j, as_sym *label, as_pos pos, uint32_t span, uint3
 /* The program's number of what a line came out of, added on first use. */
 static uint32_t call_number(as_job *j, as_expansion *e) {
   if (!e || e->number) return e ? e->number : 0;
+  /* A round of %rep has its number, a macro its name. */
   isa_call c = {.name = e->macro, .line = e->call.line, .round = e->round};
   c.outer = call_number(j, e->call.expansion); /* PP_MAX_DEPTH deep at most */
   c.file = as_file_number(j, e->call.file);
@@ -132,7 +142,8 @@ static uint32_t call_number(as_job *j, as_expansion *e) {
   return e->number;
 }
 
-/* The label of an instruction is at pc. */
+/* The label of an instruction is at pc.
+ * A branch has its target in the operands, wait_start in the place that it names. */
 static void set_target(isa_insn *in, uint32_t pc) {
   isa_t_LABEL *label = isa_member_of(in, ISA_K_LABEL);
   isa_point *place = isa_member_of(in, ISA_K_PLACE);
@@ -147,11 +158,13 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   isa_insn copy = *in;
   as_pos at = u->line->pos;
   isa_line line = {0};
+  /* Lines without a source come from the C API. */
   if (at.line) line = (isa_line){as_file_number(j, at.file), at.line, call_number(j, at.expansion)};
   if (st && st->label) {
     if (st->label->defined)
       set_target(&copy, st->label->index);
     else
+      /* Only forward branches need a second look. */
       add_fixup(j, st->label, st->label_pos, st->label_span, code->n);
   }
   /* A pc has 32 bits, and one past the last must be one as well. */
@@ -164,6 +177,7 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
     as_warning(j, "unreachable-code", st->name->pos, st->name->len,
                "nothing leads to this `%s`: no label after `%s`", isa_ops[in->op].name,
                isa_ops[code->insns[code->n - 2].op].name);
+  /* The next instruction is only reached through a label. */
   u->ended[u->section] = isa_op_ends(in->op);
 }
 
@@ -183,6 +197,7 @@ static int64_t numbered_label(const char *name) {
 }
 
 static void unknown_label(as_job *j, const as_fixup *f) {
+  /* A label with a slip in it is in the same section most often. */
   as_near w = as_near_open(f->label->name, strlen(f->label->name));
   const as_sym *other = NULL;
   /* Labels of this section may be misspelt; in another one the name must be equal. */
@@ -204,6 +219,7 @@ static void unknown_label(as_job *j, const as_fixup *f) {
 }
 
 static void fix(as_job *j, const as_fixup *f) {
+  /* Else it is the place of a wait_start, in an engine's section. */
   bool branch = f->label->scope == f->section + 1u;
   if (f->label->external && !branch) {
     as_error(j, f->pos, f->span, "`%s` must be in the same object as its block", f->label->name);
@@ -216,10 +232,12 @@ static void fix(as_job *j, const as_fixup *f) {
   }
   const isa_code *code = as_code(j, f->label->scope - 1u);
   int64_t pc = f->label->index;
+  /* soma-dis prints L12 for a target without a label, so such text assembles again. */
   if (!f->label->defined && (pc = numbered_label(f->label->name)) < 0) {
     unknown_label(j, f);
     return;
   }
+  /* One past the last is where a label may be, but nothing to jump to. */
   if (pc >= code->n) {
     as_error(j, f->pos, f->span,
              branch ? "`%s` is after the last instruction of section %s; a branch there leaves it"
@@ -232,6 +250,7 @@ static void fix(as_job *j, const as_fixup *f) {
 
 /* ---- Symbols ------------------------------------------------------------------------------ */
 
+/* The program keeps names for listings, messages and the debugger. */
 static void add_symbol(as_job *j, const as_sym *s) {
   isa_symbol sym = {.name = s->name,
                     .core = (uint8_t)as_core_of(s->scope - 1u),
@@ -244,6 +263,7 @@ static void add_symbol(as_job *j, const as_sym *s) {
 /* Labels into the program by section and pc: the order of the source's sections does not show.
  * Those of one pc stay in order; their lists are built backwards. */
 static void add_symbols(as_job *j) {
+  /* By pc: no sorting, and the order of equal ones is that of the source. */
   as_sym **at[AS_NSECTIONS];
   for (unsigned i = 0; i < AS_NSECTIONS; i++)
     at[i] = as_new(j, ((size_t)as_code(j, i)->n + 1) * sizeof *at[i]);
@@ -258,6 +278,7 @@ static void add_symbols(as_job *j) {
   for (unsigned i = 0; i < AS_NSECTIONS; i++)
     for (uint32_t pc = 0; pc <= as_code(j, i)->n; pc++) {
       as_sym *first = NULL;
+      /* Turned around: the last one was first. */
       for (as_sym *s = at[i][pc], *next; s; s = next) {
         next = s->u.at_pc;
         s->u.at_pc = first;
@@ -275,6 +296,7 @@ static void check_ends(as_job *j) {
     const isa_code *code = as_code(j, s);
     if (code->n == 0) continue;
     unsigned op = code->insns[code->n - 1].op;
+    /* The block's end would go on past its last instruction. */
     if (j->unit->block_end[s].pc == code->n)
       as_error(j, j->unit->block_end[s].pos, 1,
                "control falls off the end of section %s: nothing comes after this block",
@@ -299,12 +321,14 @@ void as_layout(as_job *j) {
   as_program(j);
   as_data_close(j);
   as_blocks_end(j);
+  /* Extern labels need numbers before branches to them are fixed. */
   if (j->o->relocatable) as_extern_number(j);
   for (uint32_t i = 0; i < j->unit->nfixups; i++) fix(j, &j->unit->fixups[i]);
   check_ends(j);
   as_extern_end(j);
   /* What follows needs a program that is whole. */
   if (j->errors) return;
+  /* The linker knows which objects use a queue; here it is known now. */
   if (!j->o->relocatable) as_own_queues(j->program); /* in an object another may decide */
   as_warn_program(j);
   add_symbols(j);

@@ -6,20 +6,25 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* One entry for a line that made something, with the place of what it made. */
 void as_list_insns(as_job *j, as_pos pos, unsigned section, uint32_t pc, uint32_t n, bool shown) {
   struct as_unit *u = j->unit;
   if (!j->o->want_listing) return;
   u->entries = as_grow(j, u->entries, u->nentries, 1, &u->cap_entries, sizeof *u->entries);
+  /* The line in the file, not the one in the macro: it is what the listing shows. */
   as_pos outer = as_pos_outer(pos);
   u->entries[u->nentries++] = (as_entry){
       .pos = outer,
       .pc = pc,
       .n = n,
       .section = (uint8_t)section,
+      /* Its instructions are shown below the line when they are not simply what it
+       * says. */
       .shown = shown || as_pos_in_macro(pos) || (u->line && u->line->depth > 0),
   };
 }
 
+/* A line that defines something: it has no place in the code. */
 void as_list_line(as_job *j, as_pos pos) { as_list_insns(j, pos, AS_NSECTIONS, 0, 0, false); }
 
 enum { PLACE = 14 }; /* columns of the place of an instruction */
@@ -58,6 +63,7 @@ static void put_source(as_job *j, uint32_t file, uint32_t line, const as_entry *
   isa_buf_puts(out, "\n");
 }
 
+/* " > " marks what the assembler made of the line above. */
 static void put_code(as_job *j, const as_printer *pr, const as_entry *e) {
   isa_buf *out = &j->out->listing;
   const isa_code *code = as_code(j, e->section);
@@ -73,6 +79,7 @@ static void put_code(as_job *j, const as_printer *pr, const as_entry *e) {
 /* Lines of the source that made nothing are printed before the next one that did. */
 static void put_lines(as_job *j, const as_printer *pr) {
   struct as_unit *u = j->unit;
+  /* Each source is printed up to a line, so that nothing of it is missing or twice. */
   uint32_t *last = as_new(j, ((size_t)j->nsources + 1) * sizeof *last); /* printed of each source */
   uint32_t file = UINT32_MAX;
   for (uint32_t i = 0; i < u->nentries; i++) {
@@ -85,6 +92,7 @@ static void put_lines(as_job *j, const as_printer *pr) {
     /* A line that made several entries, as a call of a macro, is printed once. */
     bool again = i > 0 && line == last[f] && u->entries[i - 1].pos.file == f && e->shown &&
                  u->entries[i - 1].shown;
+    /* Comments and empty lines since the last entry. */
     while (last[f] + 1 < line) put_source(j, f, ++last[f], NULL);
     if (!again) put_source(j, f, line, e->shown ? NULL : e);
     last[f] = line;
@@ -143,6 +151,7 @@ static void put_tensors(const isa_program *p, isa_buf *out) {
   }
 }
 
+/* Ranges are inclusive, as a person counts. */
 static void put_tile(const isa_tile *t, isa_buf *out) {
   isa_buf_printf(out, "  %-12s %s  %3u to %3u  %7u to %7u  %7u", t->name, isa_space_name(t->space),
                  t->part, t->part + t->shape[0] - 1, t->offset, t->offset + t->bytes - 1, t->bytes);
@@ -158,7 +167,8 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
   isa_buf_puts(out, "\n");
 }
 
-/* Bytes that a tile has in any partition. */
+/* Bytes that a tile has in any partition.
+ * Tiles of one group lie over one another: their bytes count once. */
 static uint32_t taken(const as_regions *rs) {
   uint32_t end = 0, sum = 0;
   /* By address, so that what overlaps is counted once. */
@@ -170,6 +180,7 @@ static uint32_t taken(const as_regions *rs) {
   return sum;
 }
 
+/* Only usable bytes: what is beyond them no program may take. */
 static void put_tiles(as_job *j, isa_buf *out) {
   const isa_program *p = j->program;
   if (p->ntiles == 0) return;
@@ -185,6 +196,7 @@ static const char *of_core(const isa_program *p, unsigned core) {
   return p->ncores < 2 ? "" : core ? " of core 1" : " of core 0";
 }
 
+/* By name: a semaphore without one is not listed. */
 static void put_core(const isa_program *p, unsigned core, isa_buf *out) {
   const isa_core *c = &p->cores[core];
   bool any = false;
@@ -233,7 +245,8 @@ void as_listing(as_job *j) {
 
 /* ---- Linked programs ---------------------------------------------------------------------- */
 
-/* The instructions from pc to before end of a section, with the lines that they came from. */
+/* The instructions from pc to before end of a section, with the lines that they came from.
+ * A linked program has no source lines of its own: code with labels and places. */
 static void put_linked(as_job *j, const as_printer *pr, unsigned section, uint32_t pc,
                        uint32_t end) {
   isa_buf *out = &j->out->listing;
@@ -257,6 +270,7 @@ static void put_linked(as_job *j, const as_printer *pr, unsigned section, uint32
   }
 }
 
+/* base[i][s]: where object i's code begins in section s. */
 void as_listing_linked(as_job *j, uint32_t n, const char *const *object,
                        const uint32_t (*base)[AS_NSECTIONS]) {
   isa_buf *out = &j->out->listing;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The place is kept for messages of the rules, which come later. */
 static bool slot_fill(as_cur *c, as_stmt *st, as_slot *s) {
   const as_tok *at = c->t;
   s->seen = true;
@@ -14,6 +15,7 @@ static bool slot_fill(as_cur *c, as_stmt *st, as_slot *s) {
   return true;
 }
 
+/* Clauses come last: at the first $ the operands are over. */
 static bool at_clause(const as_cur *c) { return as_at_end(c) || as_at_punct(c, '$'); }
 
 static void note_operands(as_job *j, const as_stmt *st) {
@@ -21,7 +23,8 @@ static void note_operands(as_job *j, const as_stmt *st) {
   size_t n = 0;
   for (unsigned i = 0; i < st->nslots && n + 40 < sizeof text; i++) {
     const as_slot *o = &st->slot[i];
-    /* A slot that repeats another has no name of its own. */
+    /* A slot that repeats another has no name of its own.
+     * Room for one more name. */
     if (o->owner != i) continue;
     int k = snprintf(text + n, sizeof text - n, "%s%s%s%s%s", n > 0 ? ", " : "",
                      o->mode == ISA_MODE_D ? "[" : "", o->name, o->mode == ISA_MODE_P ? "" : "=",
@@ -31,6 +34,7 @@ static void note_operands(as_job *j, const as_stmt *st) {
   if (n) as_note(j, (as_pos){0}, "its operands: %s", text);
 }
 
+/* The message is at the mnemonic: nothing stands where the operand should be. */
 static bool missing(as_cur *c, const as_stmt *st, const as_slot *s) {
   bool keyword = s->mode != ISA_MODE_P;
   as_error(c->j, st->name->pos, st->name->len, "`%s` needs %s`%s%s`", st->name->text,
@@ -45,6 +49,7 @@ static bool compares(as_cur *c, as_stmt *st, unsigned i) {
   if (i >= st->nslots || s->f->kind != ISA_K_ENUM || s->f->arg != ISA_SET_COMPARE) return false;
   int sign = as_comparison(c);
   if (sign < 0) return false;
+  /* The field is a byte: an enum's code. */
   *(uint8_t *)isa_member(&st->part[s->part], s->f) = (uint8_t)sign;
   s->seen = true;
   s->pos = c->t->pos;
@@ -54,12 +59,14 @@ static bool compares(as_cur *c, as_stmt *st, unsigned i) {
 
 static bool positional(as_cur *c, as_stmt *st, bool *first) {
   for (unsigned i = 0; i < st->nslots; i++) {
+    /* Positional slots in the order of the form. */
     as_slot *s = &st->slot[i];
     if (s->mode != ISA_MODE_P) continue;
     if (at_clause(c) || as_at_keyword(c)) return true; /* may still be given by name */
     if (!*first && !as_need(c, ',', "an operand")) return false;
     *first = true; /* no comma is due before what comes */
     if (as_at_keyword(c)) return true;
+    /* What was written by position is seen, so a keyword for it is a repetition. */
     *first = false;
     if (!slot_fill(c, st, s)) return false;
     /* The sign was the next operand, and no comma follows it. */
@@ -78,7 +85,7 @@ static bool positional(as_cur *c, as_stmt *st, bool *first) {
 }
 
 static as_slot *slot_named(as_stmt *st, const char *name) {
-  for (unsigned i = 0; i < st->nslots; i++)
+  for (unsigned i = 0; i < st->nslots; i++) /* Slots that repeat another are not written. */
     if (st->slot[i].owner == i && strcmp(st->slot[i].name, name) == 0) return &st->slot[i];
   return NULL;
 }
@@ -95,6 +102,7 @@ static bool unknown_keyword(as_cur *c, const as_stmt *st) {
 /* A flag may stand alone: `negate` is `negate=true`. */
 static bool bare_flag(as_cur *c, as_stmt *st) {
   as_slot *s = as_at_name(c) ? slot_named(st, c->t->text) : NULL;
+  /* Only flags may stand without a value. */
   if (s && s->f->kind == ISA_K_ENUM && s->f->arg == ISA_SET_BOOL && !s->seen) {
     *(uint8_t *)isa_member(&st->part[s->part], s->f) = ISA_BOOL_true;
     s->seen = true;
@@ -118,6 +126,7 @@ static bool keyword(as_cur *c, as_stmt *st) {
     as_note(c->j, s->pos, "the first is here");
     return false;
   }
+  /* Past the name and the sign. */
   c->t += 2;
   return slot_fill(c, st, s);
 }
@@ -125,6 +134,7 @@ static bool keyword(as_cur *c, as_stmt *st) {
 static bool operands(as_cur *c, as_stmt *st) {
   bool first = true;
   if (!positional(c, st, &first)) return false;
+  /* Keywords in any order. */
   while (!at_clause(c)) {
     if (!first && !as_need(c, ',', "an operand")) return false;
     first = false;
@@ -152,6 +162,7 @@ static const uint8_t kind_size[ISA_NKINDS] = {
 /* A slot that repeats another gets its value in its own part. */
 static void repeat(as_stmt *st) {
   for (unsigned i = 0; i < st->nslots; i++) {
+    /* nc_matmul's tile_row is one operand, and a field of two instructions. */
     as_slot *s = &st->slot[i];
     const as_slot *o = &st->slot[s->owner];
     /* An owner that was left out leaves the other out. */
@@ -165,6 +176,7 @@ static void repeat(as_stmt *st) {
 }
 
 bool as_match(as_cur *c, as_stmt *st) {
+  /* Clauses before the numbers: only then all of the line is known to be well formed. */
   if (!operands(c, st) || !as_clauses(c, st)) return false;
   repeat(st);
   for (unsigned i = 0; i < st->nslots; i++)
@@ -174,7 +186,8 @@ bool as_match(as_cur *c, as_stmt *st) {
 
 /* ---- Rules -------------------------------------------------------------------------------- */
 
-/* The owner of a queue that does not say it is the first engine that uses it. */
+/* The owner of a queue that does not say it is the first engine that uses it.
+ * An object's queues get theirs when it is linked, if no engine used them. */
 static void own_queue(isa_program *p, unsigned core, unsigned engine, const isa_insn *in) {
   int queue = isa_op_is_dma(in->op) ? isa_insn_queue(in) : -1;
   if (queue < 0) return;
@@ -191,6 +204,7 @@ static void refuse(as_job *j, const as_stmt *st, unsigned part, const isa_error 
   const isa_form *f = isa_form_of(st->part[part].op);
   /* Not a mistake of the program. */
   if (e->status == ISA_NOMEM) as_nomem(j);
+  /* A pseudo-instruction has fields of two forms: the part tells which. */
   if (e->field >= 0 && e->field < f->nfields) /* The slot of the field that the verifier names. */
     for (unsigned i = 0; i < st->nslots; i++)
       if (st->slot[i].part == part && st->slot[i].seen && st->slot[i].f == &f->fields[e->field]) {
@@ -203,6 +217,7 @@ static void refuse(as_job *j, const as_stmt *st, unsigned part, const isa_error 
 /* Whether -w-no-hardware-op, or -w-all, is the last word on it. */
 static bool allows_ir_ops(const as_options *o) {
   bool allowed = false;
+  /* "+w": the sign and the name of a warning. */
   for (uint32_t i = 0; i < o->nwarnings; i++) {
     const char *w = o->warnings[i];
     /* The last option wins, as for all warnings. */
@@ -217,6 +232,7 @@ static bool in_hardware(as_job *j, const as_stmt *st) {
   for (unsigned i = 0; i < st->nslots; i++) {
     const as_slot *s = &st->slot[i];
     if (s->f->kind != ISA_K_ALU || !s->seen) continue;
+    /* What is left out is bypass, which all engines have. */
     const isa_insn *in = &st->part[s->part];
     unsigned op = *(const uint8_t *)isa_member_c(in, s->f);
     const char *unsupported = isa_op_unsupported(in->op, op);
@@ -231,10 +247,12 @@ static bool in_hardware(as_job *j, const as_stmt *st) {
   return true;
 }
 
+/* Outside of a section nobody would run it. */
 static bool need_section(as_job *j, const as_stmt *st) {
   if (j->unit->section < AS_NSECTIONS) return true;
   as_error(j, st->name->pos, st->name->len,
            "`%s` is not in a section; write `section %s` before it", st->name->text,
+           /* A guess that is often right: data-path code on vector, the rest on sync. */
            isa_ops[st->part[0].op].engines & ISA_MASK_V ? "vector" : "sync");
   return false;
 }
@@ -244,6 +262,7 @@ static bool legal(as_job *j, const as_stmt *st, unsigned part) {
   isa_program *p = as_program(j);
   unsigned core = as_core_of(j->unit->section), engine = as_engine_of(j->unit->section);
   own_queue(p, core, engine, &st->part[part]);
+  /* 0: labels may still come. */
   if (isa_check_insn(p, core, engine, &st->part[part], 0, &e)) return true;
   refuse(j, st, part, &e);
   return false;
@@ -251,12 +270,14 @@ static bool legal(as_job *j, const as_stmt *st, unsigned part) {
 
 bool as_match_emit(as_job *j, as_stmt *st) {
   if (!need_section(j, st) || !in_hardware(j, st)) return false;
+  /* A product without its load would be worse than no line. */
   for (unsigned i = 0; i < st->nparts; i++) /* Nothing is emitted unless all parts are legal. */
     if (!legal(j, st, i)) return false;
   struct as_unit *u = j->unit;
   uint32_t pc = as_code(j, u->section)->n;
   for (unsigned i = 0; i < st->nparts; i++) as_emit(j, &st->part[i], st);
-  /* The listing shows what became of it, where that is not what was written. */
+  /* The listing shows what became of it, where that is not what was written.
+   * dma_copy that became a dma_trigger, say. */
   bool other = st->nparts > 1 || as_word(j, st->name->text) != (int)st->part[0].op;
   as_list_insns(j, st->name->pos, u->section, pc, st->nparts, other);
   return true;
@@ -279,6 +300,7 @@ static void open_insn(as_stmt *st, const as_tok *name, int op) {
 
 /* A static transfer into its queue; st has it in part 0. */
 static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
+  /* The queue's owner starts it, so it is checked as that engine's. */
   isa_program *p = as_program(j);
   isa_error e;
   struct as_unit *u = j->unit;
@@ -298,13 +320,15 @@ static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
 /* dma_copy on a queue with dge=none: the transfer joins the queue, one dma_trigger stays. */
 static bool copy_to_static(as_job *j, as_stmt *st) {
   const isa_insn *in = &st->part[0];
+  /* A sendrecv's half is not a transfer of a list. */
   if (isa_ops[in->op].runs != ISA_RUNS_DMA || isa_insn_pipe(in) >= 0 ||
       isa_ops[in->op].status != ISA_DONE)
     return false;
   unsigned queue = (unsigned)isa_insn_queue(in);
   if (as_program(j)->cores[j->unit->core].queues[queue].dge != ISA_DGE_none) return false;
   if (!need_section(j, st)) return true;
-  /* The clauses are the trigger's: the transfer itself waits for nothing. */
+  /* The clauses are the trigger's: the transfer itself waits for nothing.
+   * The trigger comes where the line stands, and carries its clauses. */
   isa_wait wait = in->wait;
   isa_update upd = in->upd;
   st->part[0].wait = (isa_wait){0};
@@ -318,6 +342,7 @@ static bool copy_to_static(as_job *j, as_stmt *st) {
   trigger.part[0].u.TRIGGER.queue = (uint8_t)queue;
   trigger.part[0].u.TRIGGER.count.v = 1;
   const isa_queue *q = &as_program(j)->cores[j->unit->core].queues[queue];
+  /* A CC sequencer's program may branch: the trigger names its transfer. */
   if (isa_queue_is_cc(q)) trigger.part[0].u.TRIGGER.first = q->nstatics; /* in whatever order */
   as_match_emit(j, &trigger);
   return true;
@@ -326,6 +351,7 @@ static bool copy_to_static(as_job *j, as_stmt *st) {
 /* `dma_copy dsts=[a, b], srcs=[x, y]` is a dma_copy_lists. */
 static int over_lists(const as_cur *c) {
   if (!as_at_keyword(c)) return ISA_OP_dma_copy;
+  /* Both lists are keywords; a dma_copy has its operands by position. */
   bool lists = as_tok_is(c->t, "dsts") || as_tok_is(c->t, "srcs");
   return lists ? (int)ISA_OP_dma_copy_lists : (int)ISA_OP_dma_copy;
 }
@@ -333,6 +359,7 @@ static int over_lists(const as_cur *c) {
 /* Whether a register or an expression stands here, and not an operand in memory, nor a name that
  * nothing has. */
 static bool at_value(const as_cur *c) {
+  /* A number, a bracket or a sign begins a value. */
   if (!as_at_name(c)) return c->t->kind != AS_T_END && c->t->kind != AS_T_STR;
   if (as_tok_reg(c->t) >= 0) return true;
   if (as_at_operand(c)) return false;
@@ -340,6 +367,7 @@ static bool at_value(const as_cur *c) {
   /* A function or a name of the assembler's own is a number. */
   bool call = c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '(';
   return s ? s->kind == AS_S_EQU
+           /* __LINE__ and the like. */
            : call || as_tok_is(c->t, "CORE") || strncmp(c->t->text, "__", 2) == 0;
 }
 
@@ -370,6 +398,7 @@ static int by_operands(const as_cur *c, int op) {
   switch (op) {
   case ISA_OP_dma_copy: return over_lists(c);
   case ISA_OP_device_print: return printed(*c);
+  /* Named alike by the source, told apart by what is printed or tested. */
   case ISA_OP_device_assert:
     return as_at_operand(c) ? ISA_OP_device_assert_all : ISA_OP_device_assert;
   default: return op;
@@ -386,6 +415,7 @@ void as_match_insn(as_cur *c, int op) {
     return;
   }
   memset(&st, 0, sizeof st);
+  /* Copies into a static queue are two things: the transfer, and its trigger. */
   open_insn(&st, c->t - 1, op);
   if (!as_match(c, &st)) return;
   if (isa_op_is_dma((unsigned)op) && copy_to_static(c->j, &st)) return;
@@ -414,6 +444,7 @@ void as_match_dma(as_cur *c) {
   }
   const as_sym *q = as_sym_need(c->j, c->t, 1 << AS_S_QUEUE);
   if (!q) return;
+  /* One of both cores: the one whose section this is. */
   unsigned core = q->core == AS_BOTH ? c->j->unit->core : q->core;
   if (as_program(c->j)->cores[core].queues[q->u.queue[core]].dge != ISA_DGE_none) {
     as_error(c->j, c->t->pos, c->t->len,
@@ -432,7 +463,8 @@ void as_match_dma(as_cur *c) {
     c->t++;
   }
   open_insn(&st, name, op);
-  /* The queue comes first on this line: its operand is filled in. */
+  /* The queue comes first on this line: its operand is filled in.
+   * It stands before the operands, though the form has it elsewhere. */
   for (unsigned i = 0; i < st.nslots; i++)
     if (st.slot[i].f->kind == ISA_K_QUEUE) {
       *(uint8_t *)isa_member(&st.part[0], st.slot[i].f) = q->u.queue[core];
@@ -442,7 +474,8 @@ void as_match_dma(as_cur *c) {
     }
   struct as_unit *u = c->j->unit;
   unsigned here = u->core;
-  /* Its operands are those of the queue's core. */
+  /* Its operands are those of the queue's core.
+   * Tiles may lie at different places of the two cores. */
   u->core = core;
   bool ok = as_match(c, &st);
   if (ok && (st.has_wait || st.has_update)) {

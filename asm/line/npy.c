@@ -9,8 +9,10 @@
  * the others as ml_dtypes saves them, V1 V2 V4, or by their bits, u1 u2 u4. */
 static bool type_matches(const isa_npy *h, unsigned dtype) {
   const isa_dtype_row *t = &isa_dtypes[dtype];
-  /* One byte has no order. */
+  /* One byte has no order.
+   * A named type is one that NumPy lacks, such as bfloat16. */
   if (h->named >= 0) return (unsigned)h->named == dtype && !(h->big && t->bytes > 1);
+  /* The program's data are little endian. */
   if (h->bytes != t->bytes || h->big) return false;
   bool own = dtype == ISA_float32 || dtype == ISA_float16;
   switch (t->cls) {
@@ -39,6 +41,7 @@ static void show_shape(const int64_t *shape, unsigned ndim, char *out, size_t ro
 static bool fits(as_job *j, const as_tok *at, const char *path, const isa_npy *h,
                  const isa_tensor *t) {
   char got[200], want[200];
+  /* Columns first: the elements would have to be moved. */
   if (h->fortran) {
     as_error(j, at->pos, at->len, "`%s` is in Fortran order; save it with the last axis innermost",
              path);
@@ -78,6 +81,7 @@ bool as_npy(as_job *j, const as_tok *at, const char *path, const uint8_t *file, 
     return bad(j, at, path, e.text);
   if (!fits(j, at, path, &h, t)) return false;
   *elements = file + begin;
+  /* Neither more nor less than the shape says. */
   if (n - begin == t->bytes) return true;
   as_error(j, at->pos, at->len, "`%s` has %llu bytes of elements, but `%s` needs %llu", path,
            (unsigned long long)(n - begin), t->name, (unsigned long long)t->bytes);

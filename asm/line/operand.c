@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* A look ahead: a number, a register and an operand begin differently. */
 bool as_at_operand(const as_cur *c) {
   if (!as_at_name(c)) return false;
   /* The raw form: a type and a memory. */
@@ -24,6 +25,7 @@ bool as_operand_dyn(as_cur *c, as_operand *o, isa_dyn d, const as_tok *at) {
   return true;
 }
 
+/* The record has one register for a size. */
 bool as_operand_size(as_cur *c, as_operand *o, unsigned dim, unsigned reg, const as_tok *at) {
   if (o->ap.size_dim) {
     as_error(c->j, at->pos, as_span_of(at, c->t), "an operand has at most one size in a register");
@@ -34,6 +36,7 @@ bool as_operand_size(as_cur *c, as_operand *o, unsigned dim, unsigned reg, const
   return true;
 }
 
+/* Bounds are those of the field, and the message names them. */
 bool as_int_in(as_cur *c, const char *what, int64_t lo, int64_t hi, int64_t *out) {
   const as_tok *at = c->t;
   if (!as_expr_int(c, out)) return false;
@@ -47,6 +50,7 @@ bool as_size(as_cur *c, const char *what, int64_t hi, int *reg, int64_t *n) {
   *reg = as_tok_reg(c->t);
   if (*reg < 0) return as_int_in(c, what, 1, hi, n);
   const as_tok *at = c->t++;
+  /* r4 alone would say nothing of the room it takes. */
   if (!as_take(c, AS_P_LE)) {
     as_error(c->j, at->pos, at->len, "a size in a register needs its bound, as in `%s<=128`",
              at->text);
@@ -55,6 +59,7 @@ bool as_size(as_cur *c, const char *what, int64_t hi, int *reg, int64_t *n) {
   return as_int_in(c, what, 1, hi, n);
 }
 
+/* Pairs as NKI writes patterns: [[step, num], ...]. */
 bool as_steps(as_cur *c, int64_t (*out)[2], unsigned max, unsigned *n) {
   *n = 0;
   if (!as_need(c, '[', "the list of [step, num] pairs")) return false;
@@ -78,6 +83,7 @@ static void from_tensor(as_operand *o, uint32_t index, const isa_tensor *t) {
   o->ndim = t->ndim;
   /* The register, or -1. */
   o->rows = t->rows - 1;
+  /* Row major: the last dimension has step 1. */
   int64_t step = 1;
   for (unsigned d = t->ndim; d-- > 0;) {
     o->dim[d] = (isa_dim){step, (uint32_t)t->shape[d]};
@@ -88,6 +94,7 @@ static void from_tensor(as_operand *o, uint32_t index, const isa_tensor *t) {
 static void from_tile(as_operand *o, uint32_t index, const isa_tile *t) {
   o->ap = (isa_ap){.dtype = t->dtype,
                    .space = t->space,
+                   /* A tile's partitions are not among its dimensions. */
                    .base = index,
                    .part = t->part,
                    .nparts = (uint16_t)t->shape[0],
@@ -108,6 +115,7 @@ static void fold(as_operand *o) {
     /* A size in a register is of one dimension: of two made one it would be a product. */
     bool sized = o->ap.size_dim == d + 2 || o->ap.size_dim == d + 3;
     uint64_t num = (uint64_t)a->num * b->num;
+    /* Rows follow one another if the outer step is the inner one times its number. */
     if (sized || num > UINT32_MAX || (a->num != 1 && a->step != b->step * b->num)) {
       d++;
       continue;
@@ -130,6 +138,7 @@ static bool finish(as_cur *c, as_operand *o, uint32_t *index) {
   }
   memcpy(o->ap.dim, o->dim, o->ndim * sizeof *o->dim);
   o->ap.ndim = (uint8_t)o->ndim;
+  /* A tensor may have up to eight dimensions until here. */
   *index = isa_program_ap(as_program(c->j), c->j->unit->core, &o->ap);
   if (*index == 0) as_nomem(c->j);
   return true;
@@ -146,15 +155,18 @@ static bool named(as_cur *c, as_operand *o, uint32_t *index) {
     from_tile(o, s->index, &p->tiles[s->index - 1]);
   bool whole = !as_at_punct(c, '[') && !as_at_punct(c, '.');
   uint32_t *known = &s->u.ap[c->j->unit->core];
-  /* Most operands are whole tiles, named again and again. */
+  /* Most operands are whole tiles, named again and again.
+   * The first time it is built, then its number is known. */
   if (whole && *known) {
     *index = *known;
     return true;
   }
+  /* .ap replaces the dimensions, so the register's size goes with them. */
   bool steps = as_at_punct(c, '.') && as_tok_is(c->t + 1, "ap");
   if (as_at_punct(c, '[')) {
     if (!as_operand_slice(c, o)) return false;
   } else if (o->rows >= 0 && !steps) {
+    /* The host gives the first dimension: its register is then the operand's size, too. */
     as_operand_size(c, o, 2, (unsigned)o->rows, o->at);
   }
   /* A single element is a dimension of one: patterns have at least one. */
@@ -179,6 +191,7 @@ bool as_operand_parse(as_cur *c, uint32_t *index) {
              c->t->text);
     return false;
   }
+  /* TYPE@ begins the raw form. */
   if (c->t[1].kind != AS_T_PUNCT || c->t[1].punct != '@') return named(c, &o, index);
   return as_operand_raw(c, &o) && as_operand_views(c, &o) && finish(c, &o, index);
 }

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* A literal with its sign: an expression would take the dynamic parts that follow. */
+/* A literal with its sign: an expression would take the dynamic parts that follow.
+ * 256+r3*4: an expression would read the register as a part of a sum. */
 static bool literal(as_cur *c, const char *what, int64_t *out) {
   bool minus = as_take(c, '-');
   if (c->t->kind != AS_T_INT) {
@@ -13,10 +14,12 @@ static bool literal(as_cur *c, const char *what, int64_t *out) {
     return false;
   }
   uint64_t v = (uint64_t)c->t++->v.ival;
+  /* Through unsigned: the least integer has no positive counterpart. */
   *out = (int64_t)(minus ? 0 - v : v);
   return true;
 }
 
+/* Up to two dynamic parts, each with its stride. */
 static bool raw_offset(as_cur *c, as_operand *o) {
   if (!literal(c, "the offset", &o->ap.offset)) return false;
   while (as_take(c, '+')) {
@@ -40,7 +43,8 @@ static bool raw_offset(as_cur *c, as_operand *o) {
   return true;
 }
 
-/* The name of the operand's tile or tensor, into base. */
+/* The name of the operand's tile or tensor, into base.
+ * Raw operands name their tile, whose bounds they must keep. */
 static bool raw_base(as_cur *c, as_operand *o, unsigned kind) {
   if (!as_at_name(c)) {
     as_error(c->j, c->t->pos, c->t->len, "expected the name of %s, not %s", as_sym_kind_name(kind),
@@ -55,6 +59,7 @@ static bool raw_base(as_cur *c, as_operand *o, unsigned kind) {
 }
 
 static bool raw_place(as_cur *c, as_operand *o) {
+  /* HBM has no partitions, so the place is a tensor and an offset. */
   if (o->ap.space == ISA_HBM)
     return raw_base(c, o, AS_S_TENSOR) && as_need(c, ',', "the tensor") && raw_offset(c, o);
   int64_t part, n;
@@ -72,7 +77,8 @@ static bool raw_place(as_cur *c, as_operand *o) {
   return !as_take(c, ',') || raw_base(c, o, AS_S_TILE);
 }
 
-/* Goes on in a bracketed list that has n items so far: true when an item follows. */
+/* Goes on in a bracketed list that has n items so far: true when an item follows.
+ * Commas between items, none after the last. */
 static bool list_next(as_cur *c, unsigned n, const char *what, bool *ok) {
   if (as_take(c, ']')) return false;
   *ok = n == 0 || as_need(c, ',', what);
@@ -83,6 +89,7 @@ static bool list_next(as_cur *c, unsigned n, const char *what, bool *ok) {
   return *ok;
 }
 
+/* Innermost first, as a descriptor has them. */
 static bool raw_steps(as_cur *c, int64_t *step, unsigned *n) {
   /* Both lists may be empty. */
   bool ok = as_need(c, '[', "the place of a raw operand");
@@ -101,6 +108,7 @@ static bool raw_nums(as_cur *c, as_operand *o, int64_t *num, unsigned *n, int *s
     if (!as_size(c, "a num", UINT32_MAX, &reg, &num[*n])) return false;
     if (reg < 0) continue;
     *sized = (int)*n;
+    /* 2 for now: raw_dims knows the dimension once it has counted them. */
     if (!as_operand_size(c, o, 2, (unsigned)reg, at)) return false;
   }
   return ok;

@@ -15,6 +15,7 @@
 
 static bool view_ap(as_cur *c, as_operand *o, const as_tok *at) {
   int64_t pair[ISA_MAX_DIMS][2], offset = 0;
+  /* Partitions take one of a tile's five dimensions. */
   unsigned n, max = as_operand_is_tile(o) ? ISA_MAX_DIMS - 1 : ISA_MAX_DIMS;
   if (!as_steps(c, pair, max, &n)) return false;
   if (as_take(c, ',')) {
@@ -23,6 +24,7 @@ static bool view_ap(as_cur *c, as_operand *o, const as_tok *at) {
                as_tok_show(c->j, c->t));
       return false;
     }
+    /* 2^48: far beyond any tensor, and no overflow in bytes. */
     if (!as_int_in(c, "the offset", INT32_MIN, INT64_C(1) << 48, &offset)) return false;
   }
   if (o->ap.size_dim > 1) {
@@ -36,7 +38,8 @@ static bool view_ap(as_cur *c, as_operand *o, const as_tok *at) {
   return true;
 }
 
-/* Scales a step from elements of from bytes to elements of to bytes. */
+/* Scales a step from elements of from bytes to elements of to bytes.
+ * 4 bytes to 2: twice the step; 2 to 4: half, if it is even. */
 static bool rescale(int64_t *step, unsigned from, unsigned to) {
   int64_t bytes;
   if (__builtin_mul_overflow(*step, (int64_t)from, &bytes) || bytes % to != 0) return false;
@@ -55,6 +58,7 @@ static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
   unsigned from = isa_dtype_bytes(o->ap.dtype), to = isa_dtype_bytes((unsigned)dtype);
   const char *was = isa_dtypes[o->ap.dtype].name;
   o->ap.dtype = (uint8_t)dtype;
+  /* The same width: bits are read differently, nothing moves. */
   if (from == to) return true;
   if (o->ndim == 0) o->dim[o->ndim++] = (isa_dim){1, 1};
   isa_dim *last = &o->dim[o->ndim - 1];
@@ -64,6 +68,7 @@ static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
               /* A size in a register stays a number of elements: it cannot be scaled. */
               o->ap.offset % to == 0 && o->ap.size_dim != o->ndim + 1;
   for (unsigned d = 0; fits && d + 1 < o->ndim; d++) fits = rescale(&o->dim[d].step, from, to);
+  /* Strides of registers are in elements as well. */
   for (unsigned d = 0; fits && d < o->ndyn; d++) fits = rescale(&o->ap.dyn[d].stride, from, to);
   if (!fits) {
     as_error(c->j, at->pos, as_span_of(at, c->t),
@@ -79,6 +84,7 @@ static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
 static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
   int64_t dim, n;
   bool tile = as_operand_is_tile(o);
+  /* As in the source: x[128, 1, 64] has dimensions 0, 1 and 2. */
   int64_t ndim = (int64_t)o->ndim + (tile ? 1 : 0);
   /* A tile counts its partitions as dimension 0. */
   if (!as_int_in(c, "the dimension", 0, ndim - 1, &dim) || !as_need(c, ',', "the dimension") ||
@@ -89,6 +95,7 @@ static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
     return false;
   }
   isa_dim *d = &o->dim[dim - (tile ? 1 : 0)];
+  /* Only one element can be repeated without a choice. */
   if (d->num != 1) {
     as_error(c->j, at->pos, at->len, "dimension %lld has %u elements; only one can be broadcast",
              (long long)dim, d->num);
@@ -99,6 +106,7 @@ static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
   return true;
 }
 
+/* Elements lie in order, without gaps: offsets then count from the first. */
 static bool is_dense(const as_operand *o) {
   int64_t step = 1;
   for (unsigned d = o->ndim; d-- > 0;)
@@ -119,7 +127,8 @@ static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind
       !as_int_in(c, "the dimension", 0, ISA_MAX_DIMS - 1, &dim))
     return false;
   if (kind == ISA_INDEX_indirect && as_take(c, ',')) {
-    /* n offsets in place of the operand's own elements. */
+    /* n offsets in place of the operand's own elements.
+     * The index may select more elements than there are, or fewer. */
     int64_t n;
     if (!as_int_in(c, "the number of elements", 1, UINT16_MAX, &n)) return false;
     if (!is_dense(o) || o->ap.size_dim > 1) {
@@ -136,6 +145,7 @@ static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind
 }
 
 static bool view_peer(as_cur *c, as_operand *o, const as_tok *at) {
+  /* The reason is told: each memory has its own. */
   const char *why = o->ap.space == ISA_HBM    ? "both cores see one HBM"
                     : o->ap.space == ISA_PSUM ? "no transfer reaches the other core's PSUM"
                     : o->ap.peer              ? "it is given twice"
@@ -170,12 +180,14 @@ static bool one_view(as_cur *c, as_operand *o, const char *name, const as_tok *a
 bool as_operand_views(as_cur *c, as_operand *o) {
   static const char *const names[] = {"ap",       "view", "broadcast", "gather",
                                       "indirect", "peer", "rank"};
+  /* Any number of views, from left to right. */
   while (as_at_punct(c, '.') && c->t[1].kind == AS_T_NAME) {
     const as_tok *at = c->t + 1;
     const char *name = at->text;
     c->t += 2;
     as_near w = as_near_open(name, strlen(name));
     bool known = false;
+    /* All names are looked at, so that a slip finds its word. */
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
       known = known || strcmp(name, names[i]) == 0;
       as_near_try(&w, names[i]);

@@ -18,6 +18,7 @@ typedef struct renumber {
   isa_peer *peers;  /* the old ones */
 } renumber;
 
+/* Peers get new numbers too, in the order of their first use. */
 static uint32_t new_peer(renumber *r, uint32_t old) {
   uint32_t n = old ? isa_program_peer(r->p, &r->peers[old - 1]) : 0;
   if (old && n == 0) as_nomem(r->j);
@@ -33,6 +34,7 @@ static uint32_t new_ap(void *ud, uint32_t old) {
   for (unsigned d = 0; d < ISA_MAX_DYN; d++) /* Those that it needs get their numbers first. */
     if (ap.dyn[d].kind == ISA_DYN_elem) ap.dyn[d].ap = new_ap(r, ap.dyn[d].ap);
   if (ap.index_kind) ap.index = new_ap(r, ap.index);
+  /* A pattern's peer is 0 most often, which stays 0. */
   ap.rank = (uint16_t)new_peer(r, ap.rank);
   uint32_t n = isa_program_ap(r->p, r->core, &ap);
   if (n == 0) as_nomem(r->j);
@@ -54,6 +56,7 @@ typedef struct calls {
   uint32_t size;
 } calls;
 
+/* The name is compared last: the numbers differ sooner. */
 static bool same_call(const isa_call *a, const isa_call *b) {
   return a->file == b->file && a->line == b->line && a->outer == b->outer && a->round == b->round &&
          strcmp(a->name, b->name) == 0;
@@ -62,12 +65,14 @@ static bool same_call(const isa_call *a, const isa_call *b) {
 static uint32_t new_call(calls *k, uint32_t old) {
   if (old == 0 || k->to[old - 1]) return old ? k->to[old - 1] : 0;
   isa_call c = k->old[old - 1];
+  /* A call's outer one first, as the file wants it. */
   c.outer = new_call(k, c.outer);
   uint32_t key[] = {c.file, c.line, c.outer, c.round};
   uint32_t at = (uint32_t)isa_fnv(ISA_FNV_START, key, sizeof key) & (k->size - 1);
   /* An equal call may be there. */
   while (k->table[at] && !same_call(&k->p->calls[k->table[at] - 1], &c))
     at = (at + 1) & (k->size - 1);
+  /* No call is added, so the array is large enough. */
   if (!k->table[at]) {
     k->p->calls[k->p->ncalls] = c; /* no more than there were */
     k->table[at] = ++k->p->ncalls;
@@ -86,6 +91,7 @@ static void calls_in_order(as_job *j, isa_program *p) {
   k.table = as_new(j, k.size * sizeof *k.table);
   memcpy(k.old, p->calls, n * sizeof *k.old);
   p->ncalls = 0;
+  /* By section, as the disassembler prints them. */
   for (unsigned s = 0; s < AS_NSECTIONS; s++) {
     isa_code *code = &p->cores[as_core_of(s)].code[as_engine_of(s)];
     for (uint32_t i = 0; i < code->n && code->lines; i++)
@@ -97,7 +103,8 @@ static void number_file(uint32_t *to, uint32_t *n, uint32_t file) {
   if (file && to[file] == 0) to[file] = ++*n;
 }
 
-/* Files too, by the line tables of the sections. */
+/* Files too, by the line tables of the sections.
+ * 1-based, 0 for no file. */
 static void files_in_order(as_job *j, isa_program *p) {
   uint32_t *to = as_new(j, ((size_t)p->nfiles + 1) * sizeof *to), n = 0;
   const char **old = as_new(j, ((size_t)p->nfiles + 1) * sizeof *old);
@@ -120,6 +127,7 @@ static void files_in_order(as_job *j, isa_program *p) {
   p->nfiles = n;
 }
 
+/* The old patterns were copied; the array is filled again from its start. */
 static void forget_aps(isa_core *core) {
   core->naps = core->ap_indexed = 0;
   isa_index_clear(&core->ap_index);
@@ -135,6 +143,7 @@ static void order_core(renumber *r, isa_core *core) {
   uint32_t n = core->naps;
   r->old = as_new(r->j, ((size_t)n + 1) * sizeof *r->old);
   r->to = as_new(r->j, ((size_t)n + 1) * sizeof *r->to);
+  /* memcpy of nothing from a NULL array is not defined. */
   if (n) memcpy(r->old, core->aps, n * sizeof *r->old);
   forget_aps(core);
   /* Static transfers are printed before the sections. */

@@ -8,6 +8,7 @@ bool as_at_rank(const as_cur *c) {
          c->t[2].punct == '[';
 }
 
+/* The world's size is known when it runs: here only the most. */
 static bool number(as_cur *c, const char *what, uint32_t *out) {
   int64_t v;
   if (!as_int_in(c, what, 0, ISA_MAX_RANKS - 1, &v)) return false;
@@ -17,6 +18,7 @@ static bool number(as_cur *c, const char *what, uint32_t *out) {
 
 /* After the group's name. */
 static bool of_group(as_cur *c, isa_peer *p) {
+  /* In the order of the cases below. */
   static const char *const words[] = {"next", "prev", "xor"};
   if (as_take(c, '[')) {
     p->how = ISA_PEER_place;
@@ -43,6 +45,7 @@ static bool of_group(as_cur *c, isa_peer *p) {
 bool as_peer(as_cur *c, uint32_t *slot) {
   isa_peer p = {.how = ISA_PEER_rank};
   if (!as_need(c, '[', "`rank`")) return false;
+  /* A number is a rank; a group's name begins a place in it. */
   const as_sym *s = as_at_name(c) ? as_sym_find(c->j, c->t->text, 0) : NULL;
   if (s && s->kind == AS_S_GROUP) {
     /* The group is used, and may be bad. */
@@ -55,6 +58,7 @@ bool as_peer(as_cur *c, uint32_t *slot) {
   if (!as_need(c, ']', "a rank")) return false;
   *slot = isa_program_peer(as_program(c->j), &p);
   if (*slot) return true;
+  /* Equal peers share a number, so this takes 65,536 different ones. */
   as_error(c->j, c->t->pos, c->t->len, "a program has at most %d peers", ISA_MAX_PEERS);
   return false;
 }

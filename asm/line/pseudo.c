@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* The same table three times: numbers, names, operands. */
 enum pseudo {
 #define PSEUDO(id, name, first, second) PS_##id,
 #define OPERAND(id, name, mode, part, field)
@@ -14,6 +15,7 @@ enum pseudo {
   NPSEUDOS
 };
 
+/* op: the two instructions; the same one twice is a single one under another name. */
 static const struct {
   const char *name;
   bool reads; /* an instruction's own name: only with reduce_res= */
@@ -51,11 +53,13 @@ void as_pseudo_near(as_near *w) {
   for (int i = 0; i < NPSEUDOS; i++) as_near_try(w, pseudos[i].name);
 }
 
+/* READS rows are instructions' own names: they are not listed as others. */
 const char *as_pseudo_name(int ps) {
   return ps < NPSEUDOS && !pseudos[ps].reads ? pseudos[ps].name : NULL;
 }
 
 int as_pseudo_of(int op, const as_cur *c) {
+  /* Only a data path has registers that can be read. */
   if (isa_ops[op].runs != ISA_RUNS_PATH) return -1;
   for (int i = 0; i < NPSEUDOS; i++) {
     /* The instruction has its own name in the table. */
@@ -70,6 +74,7 @@ int as_pseudo_of(int op, const as_cur *c) {
 
 static void add_slot(as_stmt *st, const char *name, unsigned mode, unsigned part,
                      const isa_field *f) {
+  /* owner: the slot that is written; the other one copies it. */
   unsigned n = st->nslots, owner = n;
   /* Equal names follow one another: one value for both. */
   if (n > 0 && strcmp(st->slot[n - 1].name, name) == 0) owner = n - 1;
@@ -77,7 +82,8 @@ static void add_slot(as_stmt *st, const char *name, unsigned mode, unsigned part
       .f = f, .name = name, .mode = (uint8_t)mode, .part = (uint8_t)part, .owner = (uint8_t)owner};
 }
 
-/* The instruction's operands, then those of its reader. */
+/* The instruction's operands, then those of its reader.
+ * An instruction that adds into registers, and one that reads them out. */
 static void reads_slots(int ps, as_stmt *st) {
   const isa_form *f = isa_form_of(pseudos[ps].op[0]);
   unsigned reader = pseudos[ps].op[1];
@@ -115,6 +121,7 @@ static const isa_ap *pattern(as_job *j, uint32_t index) {
 static bool same_rows(as_job *j, as_stmt *st, const char *name, const char *first, uint32_t a,
                       uint32_t b) {
   const isa_ap *x = pattern(j, a), *y = pattern(j, b);
+  /* Compared here: each instruction alone does not see the other's operand. */
   if (!x || !y || x->nparts == y->nparts) return true; /* the rules report a missing one */
   const as_slot *s = slot_of(st, name);
   as_error(j, s->pos, s->span,
@@ -126,7 +133,9 @@ static bool same_rows(as_job *j, as_stmt *st, const char *name, const char *firs
 
 static bool is_wide(unsigned dtype) { return dtype == ISA_float32 || dtype == ISA_tfloat32; }
 
-/* 32-bit types go only with 32-bit types: one line here is the load and the product. */
+/* 32-bit types go only with 32-bit types: one line here is the load and the product.
+ * The verifier sees the load and the product apart, and could only tell it when it
+ * runs. */
 static bool same_width(as_job *j, as_stmt *st, uint32_t a, uint32_t b) {
   const isa_ap *x = pattern(j, a), *y = pattern(j, b);
   if (!x || !y || is_wide(x->dtype) == is_wide(y->dtype)) return true;
@@ -145,6 +154,7 @@ static bool finish_transpose(as_job *j, as_stmt *st) {
   /* The array writes the transpose, and sums nothing. */
   st->part[1].u.MATMUL.acc = ISA_ACC_write;
   st->part[1].u.MATMUL.transpose = ISA_BOOL_true;
+  /* [K, K]: a row of each partition as long as there are partitions. */
   if (!ap || isa_ap_elems(ap) == ap->nparts) return true;
   const as_slot *s = slot_of(st, "identity");
   as_error(j, s->pos, s->span, "identity has %u partitions of %llu elements; it must be square",
@@ -155,6 +165,7 @@ static bool finish_transpose(as_job *j, as_stmt *st) {
 /* One block: transpose32 alone would transpose many, each in its place. */
 static bool one_block(as_job *j, as_stmt *st) {
   const isa_ap *src = pattern(j, st->part[0].u.UNARY.src);
+  /* Without src the rules report it. */
   if (!src || (src->nparts <= 32 && isa_ap_elems(src) <= 32)) return true;
   const as_slot *s = slot_of(st, "src");
   as_error(j, s->pos, s->span,
@@ -199,6 +210,7 @@ bool as_pseudo_finish(as_job *j, int ps, as_stmt *st) {
   }
 }
 
+/* On vector it is another instruction, under the same name. */
 int as_pseudo_here(as_job *j, int ps) {
   bool vector = j->unit->section < AS_NSECTIONS && as_engine_of(j->unit->section) == ISA_ENG_vector;
   return ps == PS_nc_transpose && vector ? PS_transpose_on_vector : ps;
@@ -210,6 +222,7 @@ enum { GATHER_GROUP = 512 };
 
 /* Elements i to i + n of a pattern that is one run. */
 static uint32_t group(as_job *j, const isa_ap *run, uint64_t i, uint64_t n) {
+  /* Its place and type stay; only where it begins and how long it is change. */
   isa_ap ap = *run;
   /* The run begins i elements later. */
   ap.offset += (int64_t)i * run->dim[0].step * (int64_t)isa_dtype_bytes(run->dtype);
@@ -221,6 +234,7 @@ static uint32_t group(as_job *j, const isa_ap *run, uint64_t i, uint64_t n) {
 
 static bool one_run(as_job *j, as_stmt *st, const char *name, uint32_t index, isa_ap *run) {
   memset(run, 0, sizeof *run);
+  /* What cannot be one dimension cannot be cut by a start and a length. */
   isa_ap_merge(pattern(j, index), run);
   if (run->ndim == 1 && run->size_dim < 2 && !run->index_kind) return true;
   const as_slot *s = slot_of(st, name);
@@ -235,7 +249,8 @@ static bool emit_groups(as_job *j, as_stmt *st) {
   struct isa_N_GATHER whole = st->part[0].u.N_GATHER;
   const isa_ap *index = pattern(j, whole.index), *dst = pattern(j, whole.dst);
   uint64_t n = index ? isa_ap_elems(index) : 0;
-  /* A few indices are one instruction; the rules report the rest. */
+  /* A few indices are one instruction; the rules report the rest.
+   * 512: what one n_gather takes (rules_gpsimd.c). */
   if (n <= GATHER_GROUP || !dst || isa_ap_elems(dst) != n) return as_match_emit(j, st);
   isa_ap dst_run, index_run;
   if (!one_run(j, st, "dst", whole.dst, &dst_run) ||
@@ -251,6 +266,7 @@ static bool emit_groups(as_job *j, as_stmt *st) {
     /* The first waits, and the last one updates. */
     in->wait = i == 0 ? wait : (isa_wait){0};
     in->upd = i + count == n ? upd : (isa_update){0};
+    /* The ones that were emitted stay: the error ends the program anyway. */
     if (!as_match_emit(j, st)) return false;
   }
   return true;

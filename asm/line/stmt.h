@@ -183,10 +183,10 @@ bool as_match_emit(as_job *j, as_stmt *st);
 
 /* value.c: one operand by its kind into its member. */
 bool as_value(as_cur *c, as_stmt *st, as_slot *s);
-/* An immediate written as an integer: a float, or for a bit operator or an integer to fill with its
- * bits. Once all operands are known. */
 /* Warns where a number of the source is finite and beyond a float type's range. (value.c) */
 void as_warn_infinite(as_job *j, as_pos pos, uint32_t span, double v, unsigned dtype);
+/* An immediate written as an integer: a float, or for a bit operator or an integer to fill with its
+ * bits. Once all operands are known. */
 bool as_num_finish(as_job *j, as_stmt *st, as_slot *s);
 bool as_int(as_cur *c, isa_int *out);
 

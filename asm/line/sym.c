@@ -22,6 +22,7 @@ static struct as_symtab *table(as_job *j) {
   return j->syms;
 }
 
+/* j is the job whose names these are; the table hangs on the interned text itself. */
 as_sym *as_sym_find(as_job *j, const char *interned, unsigned scope) {
   (void)j;
   as_sym *s = as_name_of(interned)->sym;
@@ -35,6 +36,8 @@ static as_sym *add(as_job *j, const char *interned, unsigned scope) {
   s->name = interned;
   s->scope = (uint8_t)scope;
   s->same = n->sym;
+  /* Labels of different sections may have one name: they stand in a list, told apart by
+   * scope. */
   n->sym = s;
   return s;
 }
@@ -43,6 +46,7 @@ as_sym *as_sym_get(as_job *j, const char *interned, unsigned scope, unsigned kin
                    const as_tok *tok) {
   as_sym *s = as_sym_find(j, interned, scope);
   if (s) return s;
+  /* Declared in the order of the source: messages and symbols follow it. */
   struct as_symtab *t = table(j);
   s = add(j, interned, scope);
   s->kind = (uint8_t)kind;
@@ -59,6 +63,7 @@ as_sym *as_sym_get(as_job *j, const char *interned, unsigned scope, unsigned kin
 int as_word(as_job *j, const char *interned) {
   (void)j;
   as_name *name = as_name_of(interned);
+  /* Looked up for each line of a program, so the answer stays with the text. */
   if (name->word == 0) {
     /* 0: not looked up yet; kept as word + 2, so that none is 1. */
     size_t n = name->len;
@@ -73,6 +78,7 @@ int as_word(as_job *j, const char *interned) {
   return name->word - 2;
 }
 
+/* For callers that want to say something once about a name. */
 bool *as_sym_mark(as_job *j, const char *interned) {
   (void)j;
   return &as_name_of(interned)->mark;
@@ -85,10 +91,12 @@ as_sym *as_sym_first(as_job *j) { return table(j)->first; }
 as_sym *as_sym_define(as_job *j, unsigned kind, const as_tok *tok) {
   as_sym *old = as_sym_find(j, tok->text, 0);
   if (old) {
+    /* The note shows the other place: it may be in another file. */
     as_error(j, tok->pos, tok->len, "`%s` is already %s", tok->text, kind_names[old->kind]);
     as_note(j, old->pos, "`%s` was declared here", tok->text);
     return NULL;
   }
+  /* A dot belongs to labels, which are local to the one before. */
   if (tok->text[0] == '.') {
     as_error(j, tok->pos, tok->len, "`%s` is a local name; %s needs a name without a dot",
              tok->text, kind_names[kind]);
@@ -110,6 +118,7 @@ as_sym *as_sym_define(as_job *j, unsigned kind, const as_tok *tok) {
 
 /* ---- Did you mean ------------------------------------------------------------------------- */
 
+/* The longer the name, the more slips it may have: 1, 2 or 3. */
 as_near as_near_open(const char *want, size_t n) {
   return (as_near){.want = want, .n = n, .best = n < 5 ? 1 : n < 9 ? 2 : 3};
 }
@@ -123,6 +132,7 @@ static bool swapped(const char *a, const char *b, size_t n) {
          memcmp(a + i + 2, b + i + 2, n - i - 2) == 0;
 }
 
+/* What other languages call a thing, with our word: fp32 is float32. */
 static const char *const foreign_names[][2] = {
 #define FOREIGN(theirs, ours) {#theirs, #ours},
 #include "foreign.def"
@@ -145,6 +155,7 @@ static bool same_but_case(const char *a, const char *b, size_t n) {
 
 void as_near_try(as_near *w, const char *name) {
   size_t n = strlen(name);
+  /* Nothing is nearer than a hit, and an empty name is near to all. */
   if (w->best == 0 || n == 0) return;
   if (is_foreign_name(w->want, w->n, name) || (n == w->n && same_but_case(w->want, name, n))) {
     w->best = 0;
@@ -152,6 +163,7 @@ void as_near_try(as_near *w, const char *name) {
     return;
   }
   bool swap = n == w->n && swapped(w->want, name, n);
+  /* Two letters exchanged count as one slip, not as two changes. */
   unsigned d = swap ? 1 : isa_edit_distance(w->want, w->n, name, n, w->best);
   /* A name that shares nothing with the wanted one does not help. */
   if (d > w->best || d >= n || d >= w->n) return;
@@ -160,6 +172,7 @@ void as_near_try(as_near *w, const char *name) {
   w->hit = name;
 }
 
+/* In the job's arena: messages are short, and live as long as it. */
 const char *as_near_text(as_job *j, const as_near *w) {
   if (!w->hit) return "";
   size_t n = strlen(w->hit);
@@ -174,6 +187,7 @@ const char *as_near_text(as_job *j, const as_near *w) {
 /* "a tile or tensor", for what was expected. */
 static const char *mask_name(unsigned mask) {
   if (mask == AS_M_DATA) return "tile or tensor";
+  /* Without the article: "a tile" becomes "tile". */
   for (unsigned k = 0; k < AS_S_KINDS; k++)
     if (mask == 1u << k) return kind_names[k] + 2;
   return "name";
@@ -181,6 +195,7 @@ static const char *mask_name(unsigned mask) {
 
 as_sym *as_sym_need(as_job *j, const as_tok *tok, unsigned mask) {
   as_sym *s = as_sym_find(j, tok->text, 0);
+  /* Used also where it is bad: it is no unused name. */
   if (s && (mask >> s->kind & 1)) {
     s->used = true;
     /* It was reported where it was declared. */
@@ -193,10 +208,12 @@ as_sym *as_sym_need(as_job *j, const as_tok *tok, unsigned mask) {
     return NULL;
   }
   as_near w = as_near_open(tok->text, strlen(tok->text));
+  /* Only names that would be right here. */
   for (as_sym *o = as_sym_first(j); o; o = o->next)
     if (o->scope == 0 && (mask >> o->kind & 1)) as_near_try(&w, o->name);
   as_error(j, tok->pos, tok->len, "unknown %s `%s`%s", mask_name(mask), tok->text,
            as_near_text(j, &w));
+  /* queue=hwdge: the mode was given in place of a queue's name. */
   if (mask == 1 << AS_S_QUEUE && isa_set_find(ISA_SET_DGE, tok->text, strlen(tok->text)) >= 0)
     as_note(j, (as_pos){0}, "a queue has a name: declare `q queue dge=%s` and write queue=q",
             tok->text);
@@ -206,6 +223,7 @@ as_sym *as_sym_need(as_job *j, const as_tok *tok, unsigned mask) {
 const char *as_sym_near(as_job *j, const char *name, size_t n) {
   as_near w = as_near_open(name, n);
   for (as_sym *o = as_sym_first(j); o; o = o->next)
+    /* Labels are not values; all other names could have been meant. */
     if (o->kind != AS_S_LABEL) as_near_try(&w, o->name);
   return w.hit;
 }
@@ -223,6 +241,7 @@ typedef struct facts {
 static void facts_of(as_job *j, const as_sym *s, facts *f) {
   const isa_program *p = as_program(j);
   *f = (facts){.rows = -1};
+  /* Tensors lie in HBM and have no partition or offset. */
   if (s->kind == AS_S_TENSOR) {
     const isa_tensor *t = &p->tensors[s->index - 1];
     f->ndim = t->ndim;
@@ -244,6 +263,7 @@ static void facts_of(as_job *j, const as_sym *s, facts *f) {
 /* An object's tiles and semaphores get their places when it is linked. */
 static bool known_now(as_job *j, const as_tok *name, const as_sym *s) {
   bool moves = s->kind == AS_S_TILE || s->kind == AS_S_SEM;
+  /* Only an object lacks them, and there only what the source has not placed. */
   if (!j->o || !j->o->relocatable || s->placed || !moves) return true;
   as_error(j, name->pos, name->len, "the %s of `%s` is not known before linking",
            s->kind == AS_S_TILE ? "address" : "number", name->text);
@@ -255,7 +275,8 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
                                const int64_t *index, int64_t *out) {
   facts f;
   facts_of(j, s, &f);
-  /* Only the first dimension may come from the host, so all other sizes are known. */
+  /* Only the first dimension may come from the host, so all other sizes are known.
+   * .shape[0] alone: x.shape[1] is known. */
   bool first = strcmp(attr, "shape") == 0 && index && *index == 0;
   if (f.rows >= 0 && (first || strcmp(attr, "bytes") == 0 || strcmp(attr, "sizeof") == 0)) {
     /* Sizes in bytes go by the first dimension, too. */
@@ -266,6 +287,7 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
     return AS_REPORTED;
   }
   if (strcmp(attr, "shape") == 0) {
+    /* A register gives the first size, so bytes too depend on it. */
     if (index && *index >= 0 && *index < f.ndim) {
       *out = f.shape[*index];
       return AS_KNOWN;
@@ -298,6 +320,7 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
 
 /* The preprocessor reads a line once for both cores, so that it has no value there. */
 static enum as_known value_of_core(as_job *j, const as_tok *name, as_val *v) {
+  /* In a section of both cores the line is parsed once for each. */
   if (!j->unit->parsing || as_program(j)->ncores < 2) {
     as_error(j, name->pos, name->len,
              "`CORE` has a value only in the instructions of a program for two cores; the "
@@ -313,6 +336,7 @@ enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, cons
   as_sym *s = as_sym_find(j, name->text, 0);
   if (!s && !attr && strcmp(name->text, "CORE") == 0) return value_of_core(j, name, v);
   if (!s) return AS_UNKNOWN;
+  /* A constant that only an expression names is used. */
   s->used = true;
   *v = (as_val){.kind = AS_V_INT};
   /* Nobody else will report it: the line is not assembled. */
@@ -321,6 +345,7 @@ enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, cons
              name->text);
   if (s->bad) return AS_REPORTED;
   bool data = s->kind == AS_S_TENSOR || s->kind == AS_S_TILE;
+  /* x.bytes, a.shape[0]: numbers of declared things. */
   if (data && attr) return attribute(j, name, s, attr, index, &v->i);
   if (attr || data || s->kind == AS_S_QUEUE || s->kind == AS_S_GROUP) {
     as_error(j, name->pos, name->len, "`%s` is %s%s", name->text, kind_names[s->kind],
@@ -335,6 +360,7 @@ enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, cons
   if (s->kind == AS_S_EQU)
     *v = *s->u.value;
   else
+    /* A semaphore is its number. */
     v->i = s->index;
   return AS_KNOWN;
 }

@@ -13,6 +13,7 @@ typedef struct request {
   int64_t at_part, at_offset, banks, align, bytes; /* -1: not given */
 } request;
 
+/* at=1024, or at=[32,1024] with the partition. */
 static bool parse_at(as_cur *c, request *r) {
   if (!as_take(c, '[')) return as_int_in(c, "the address", 0, UINT32_MAX, &r->at_offset);
   return as_int_in(c, "the partition", 0, ISA_PMAX - 1, &r->at_part) &&
@@ -31,6 +32,7 @@ static const char *nearest_option(const as_cur *c, const as_tok *key) {
 
 static bool parse_option(as_cur *c, request *r) {
   const as_tok *key = c->t;
+  /* A flag without a value; own= something is refused below. */
   if (as_at_name(c) && strcmp(key->text, "own") == 0 && !as_at_keyword(c)) {
     c->t++;
     return r->t.own = true;
@@ -48,6 +50,7 @@ static bool parse_option(as_cur *c, request *r) {
     return as_int_in(c, "banks", 1, c->j->target->psum_bytes / ISA_PSUM_BANK, &r->banks);
   if (strcmp(key->text, "align") == 0) return as_int_in(c, "the alignment", 1, 65536, &r->align);
   if (strcmp(key->text, "bytes") == 0) return as_int_in(c, "bytes", 1, UINT32_MAX, &r->bytes);
+  /* Left over is overlay; any other word is a mistake. */
   if (strcmp(key->text, "overlay") != 0) {
     as_error(c->j, key->pos, key->len, "a tile has no option `%s`%s", key->text,
              nearest_option(c, key));
@@ -66,6 +69,7 @@ static bool parse_option(as_cur *c, request *r) {
 }
 
 static bool parse_shape(as_cur *c, request *r) {
+  /* Shapes are checked in 64 bits before they are kept in 32. */
   int64_t shape[ISA_TILE_DIMS];
   unsigned dtype, ndim;
   const as_tok *at = c->t;
@@ -93,12 +97,15 @@ static bool parse_shape(as_cur *c, request *r) {
   return true;
 }
 
+/* All of PSUM, but only what programs may use of SBUF. */
 static uint32_t space_bytes(const as_job *j, unsigned space) {
   return space == ISA_PSUM ? j->target->psum_bytes : j->target->sbuf_usable;
 }
 
 /* ---- Free and taken places ---------------------------------------------------------------- */
 
+/* Two regions meet if both their bytes and their partitions do, unless a group allows
+ * it. */
 static bool hits(const as_region *r, uint32_t lo, uint32_t hi, unsigned part, unsigned nparts,
                  const char *overlay) {
   /* The names of groups are interned: equal names are one pointer. */
@@ -106,6 +113,7 @@ static bool hits(const as_region *r, uint32_t lo, uint32_t hi, unsigned part, un
          !(overlay && overlay == r->overlay);
 }
 
+/* limit: it fits nowhere. */
 static uint32_t round_up(uint32_t x, uint32_t align, uint32_t limit) {
   uint64_t up = ((uint64_t)x + align - 1) / align * align;
   return up < limit ? (uint32_t)up : limit;
@@ -114,11 +122,13 @@ static uint32_t round_up(uint32_t x, uint32_t align, uint32_t limit) {
 /* The lowest free multiple of align with room for n bytes; limit when none exists. */
 static uint32_t first_fit(const as_regions *rs, const as_region *want, uint32_t n, uint32_t align,
                           uint32_t limit) {
+  /* From 0 upwards: the lowest place. */
   uint32_t lo = 0;
   /* It would fit nowhere. */
   if (n > limit) return limit;
   for (uint32_t i = 0; i < rs->n && rs->v[i].lo < limit; i++) {
     const as_region *r = &rs->v[i];
+    /* Regions are sorted by their first byte. */
     if (r->lo >= lo + n) break; /* all others start later */
     if (hits(r, lo, lo + n, want->part, want->nparts, want->overlay))
       lo = round_up(r->hi, align, limit);
@@ -128,6 +138,7 @@ static uint32_t first_fit(const as_regions *rs, const as_region *want, uint32_t 
   return lo <= limit - n ? lo : limit;
 }
 
+/* The first tile in the way: one is enough for a message. */
 static const as_region *conflict(const as_regions *rs, const as_region *want) {
   for (uint32_t i = 0; i < rs->n && rs->v[i].lo < want->hi; i++)
     if (hits(&rs->v[i], want->lo, want->hi, want->part, want->nparts, want->overlay))
@@ -138,6 +149,7 @@ static const as_region *conflict(const as_regions *rs, const as_region *want) {
 /* Keeps the regions in order of lo. A region within one of its own group adds nothing. */
 static void take(as_job *j, as_regions *rs, const as_region *r) {
   uint32_t at = rs->n;
+  /* Most tiles come in the order of their addresses, so the search is short. */
   while (at > 0 && rs->v[at - 1].lo > r->lo) at--;
   /* A loop that declares thousands of tiles of one overlay would else make the list as long. */
   if (r->overlay && at > 0) {
@@ -152,6 +164,7 @@ static void take(as_job *j, as_regions *rs, const as_region *r) {
   rs->n++;
 }
 
+/* With who uses it: then one sees which tile could go. */
 static void note_tile(as_job *j, const as_region *r, const as_uses *u) {
   const isa_tile *t = &as_program(j)->tiles[r->tile - 1];
   const char *live = as_use_text(j, &u->tile[r->tile]);
@@ -162,6 +175,7 @@ static void note_tile(as_job *j, const as_region *r, const as_uses *u) {
 
 /* The longest run of bytes that no tile has in the partitions of a request. */
 static void note_free(as_job *j, const request *r, const as_regions *rs) {
+  /* For the message: how much would have fitted. */
   uint32_t end = 0, lo = 0, most = 0, limit = space_bytes(j, r->t.space);
   /* One round more, for what is after the last tile. */
   for (uint32_t i = 0; i <= rs->n; i++) {
@@ -180,6 +194,7 @@ static void note_free(as_job *j, const request *r, const as_regions *rs) {
     as_note(j, (as_pos){0}, "nothing is free in these partitions");
 }
 
+/* A memory of hundreds of tiles: the first twelve, then a number. */
 enum { MAX_NOTES = 12 };
 
 static void no_room(as_job *j, const request *r, const as_regions *rs, uint32_t n) {
@@ -218,6 +233,7 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
     as_error(j, r->name->pos, r->name->len,
              "`%s` has %u bytes in a partition; %u bank%s of PSUM ha%s %u", r->name->text,
              r->t.bytes, banks, banks == 1 ? "" : "s", banks == 1 ? "s" : "ve",
+             /* banks=2 is offered only if there are so many. */
              banks * ISA_PSUM_BANK);
     if (need <= j->target->psum_bytes / ISA_PSUM_BANK)
       as_note(j, (as_pos){0}, "banks=%u gives it room", (unsigned)need);
@@ -228,6 +244,7 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
   return true;
 }
 
+/* An object's tiles are placed again by the linker, with the same wishes. */
 static void remember(as_job *j, uint32_t tile, uint32_t align, uint32_t bytes) {
   struct as_unit *u = j->unit;
   u->rooms = as_grow(j, u->rooms, tile, 1, &u->cap_rooms, sizeof *u->rooms);
@@ -240,11 +257,13 @@ static bool place(as_job *j, request *r) {
   uint32_t limit = space_bytes(j, r->t.space), n;
   bool fixed = r->at_offset >= 0;
   if (!reserve(j, r, &n)) return false;
-  /* A bank belongs to one tile, in all partitions. */
+  /* A bank belongs to one tile, in all partitions.
+   * at= is the author's: then only the bytes count. */
   bool banked = r->t.space == ISA_PSUM && !fixed;
   as_region want = {.part = banked ? 0 : r->t.part,
                     .nparts = (uint16_t)(banked ? ISA_PMAX : r->t.shape[0]),
                     .overlay = r->t.overlay};
+  /* at=, align=, the option, or 64: the first that is given. */
   uint32_t align = r->align >= 0            ? (uint32_t)r->align
                    : r->t.space == ISA_PSUM ? ISA_PSUM_BANK
                    : j->o->tile_align       ? j->o->tile_align
@@ -253,7 +272,8 @@ static bool place(as_job *j, request *r) {
   want.lo = fixed ? (uint32_t)r->at_offset : first_fit(rs, &want, n, align, limit);
   bool none = want.lo >= limit || n > limit - want.lo;
   /* The caller will spill tiles: this one gets a place beyond the memory, its own, to be told
-   * apart. */
+   * apart.
+   * Only what can fit at all is placed beyond: a tile larger than SBUF stays an error. */
   if (none && !fixed && j->o->spill && r->t.space == ISA_SBUF && n <= limit) {
     past = j->out->overflows = true;
     want.lo = limit + 64 * as_program(j)->ntiles;
@@ -283,12 +303,14 @@ static bool place(as_job *j, request *r) {
   return true;
 }
 
+/* The same allocator, with a tile that was parsed in another file. */
 bool as_tile_link(as_job *j, isa_tile *t, bool fixed, uint32_t align, uint32_t bytes) {
   as_tok name = {.text = t->name};
   request r = {.name = &name,
                .t = *t,
                .at_part = t->part,
                .at_offset = fixed ? (int64_t)t->offset : -1,
+               /* Banks follow from the bytes that it kept in its object. */
                .banks = -1,
                .align = fixed ? -1 : (int64_t)align,
                .bytes = -1};
@@ -301,12 +323,14 @@ bool as_tile_link(as_job *j, isa_tile *t, bool fixed, uint32_t align, uint32_t b
 }
 
 static bool finish_request(as_job *j, request *r) {
+  /* part= moves the tile down; partitions are counted from there. */
   r->t.part = (uint16_t)(r->at_part < 0 ? 0 : r->at_part);
   if (r->t.part + r->t.shape[0] > ISA_PMAX) {
     as_error(j, r->name->pos, r->name->len, "`%s` has partitions %u to %u; the last is %d",
              r->name->text, r->t.part, r->t.part + r->t.shape[0] - 1, ISA_PMAX - 1);
     return false;
   }
+  /* bytes= may only make it larger: its shape must fit. */
   if (r->bytes < 0) return true;
   if (r->bytes < r->t.bytes) {
     as_error(j, r->name->pos, r->name->len, "bytes=%lld is less than the %u of its shape",
@@ -334,6 +358,7 @@ void as_tile(as_cur *c, const as_tok *name) {
   while (as_take(c, ','))
     if (!parse_option(c, &r)) return;
   if (!as_need_end(c, "a tile") || !finish_request(c->j, &r)) return;
+  /* The name first: a name twice is told before the room. */
   as_sym *s = as_sym_define(c->j, AS_S_TILE, name);
   if (!s || !place(c->j, &r)) return;
   s->placed = r.at_offset >= 0;

@@ -12,6 +12,7 @@ static int by_address(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+/* Ranges are inclusive; sizes are counted. */
 static void put_range(isa_buf *out, unsigned space, uint32_t lo, uint32_t hi) {
   isa_buf_printf(out, "  %7u to %7u  %7u  ", lo, hi - 1, hi - lo);
   if (space != ISA_PSUM) return;
@@ -22,6 +23,7 @@ static void put_range(isa_buf *out, unsigned space, uint32_t lo, uint32_t hi) {
     isa_buf_printf(out, "banks %u-%u  ", first, last);
 }
 
+/* Nothing between two tiles, or they overlap. */
 static void put_free(isa_buf *out, unsigned space, uint32_t lo, uint32_t hi) {
   if (lo >= hi) return;
   put_range(out, space, lo, hi);
@@ -32,6 +34,8 @@ static void put_taken(as_job *j, isa_buf *out, const isa_tile *t, const as_uses 
   const char *text = as_use_text(j, &u->tile[t - j->program->tiles + 1]);
   put_range(out, t->space, t->offset, t->offset + t->bytes);
   isa_buf_printf(out, "%-12s %3u to %3u  %s\n", t->name, t->part, t->part + t->shape[0] - 1,
+                 /* A tile without a use is told, since its bytes could be somebody
+                  * else's. */
                  text[0] ? text : "not used");
 }
 
@@ -41,6 +45,7 @@ static void put_space(as_job *j, isa_buf *out, unsigned space, const as_uses *u)
   uint32_t n = 0, end = 0;
   for (uint32_t i = 0; i < p->ntiles; i++)
     if (p->tiles[i].space == space) v[n++] = &p->tiles[i];
+  /* A memory without tiles has no map. */
   if (n == 0) return;
   qsort(v, n, sizeof *v, by_address);
   isa_buf_printf(out, "\nmap of %s     size  %stile         partitions  used by\n",

@@ -17,6 +17,7 @@ typedef struct walk {
 static void use_tile(walk *w, as_tile_use *t, uint32_t flags) {
   if (flags & AP_W) t->written = true;
   if (flags & AP_R) t->read = true;
+  /* A static transfer has no pc: it runs when a trigger says so. */
   if (w->section == AS_NSECTIONS) {
     t->by_static = true;
     return;
@@ -27,6 +28,7 @@ static void use_tile(walk *w, as_tile_use *t, uint32_t flags) {
 }
 
 static void use_ap(void *ud, const isa_operand *o) {
+  /* Tensors have no place that tiles could need. */
   walk *w = ud;
   if (o->ap->space == ISA_HBM) return;
   if (o->ap->base) {
@@ -63,6 +65,7 @@ const char *as_use_text(as_job *j, const as_tile_use *t) {
   for (unsigned s = 0; s < AS_NSECTIONS; s++) {
     uint32_t first = t->in[s].first, last = t->in[s].last;
     if (first == 0) continue;
+    /* Stored plus 1, shown as it is. */
     isa_buf_printf(&b, "%s%s %u", b.len ? ", " : "", as_section_name(j, s), first - 1);
     if (last > first) isa_buf_printf(&b, " to %u", last - 1);
   }

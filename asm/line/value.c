@@ -5,6 +5,7 @@
 
 enum { MAX_LIST = 4096 }; /* the longest list of any form */
 
+/* The word is shown as written, with the nearest that is known. */
 static bool bad_name(as_cur *c, const char *what, const as_near *w) {
   as_error(c->j, c->t->pos, c->t->len, "unknown %s %s%s", what, as_tok_show(c->j, c->t),
            w->hit ? as_near_text(c->j, w) : "");
@@ -37,6 +38,7 @@ bool as_int(as_cur *c, isa_int *out) {
     return true;
   }
   int64_t v;
+  /* -1 and 0xffffffff are the same 32 bits. */
   if (!as_int_in(c, "the immediate", INT32_MIN, UINT32_MAX, &v)) return false;
   uint32_t bits = (uint32_t)v;
   *out = (isa_int){.is_reg = false};
@@ -46,6 +48,7 @@ bool as_int(as_cur *c, isa_int *out) {
 
 /* Whether an integer has at most 24 significant bits. */
 static bool exact_in_f32(int64_t v) {
+  /* Without overflow for the least integer. */
   uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
   /* Zeros at its end are the exponent's. */
   while (u > (1u << 24) && (u & 1) == 0) u >>= 1;
@@ -65,6 +68,7 @@ static void warn_inexact(as_job *j, as_pos pos, uint32_t span, int64_t v) {
 }
 
 void as_warn_infinite(as_job *j, as_pos pos, uint32_t span, double v, unsigned dtype) {
+  /* The largest double: what is beyond it was infinite before. */
   const double most = 1.7976931348623157e308;
   float f = isa_to_f32(dtype, isa_from_f32(dtype, (float)v, 0));
   /* One that is infinite or a NaN itself was meant. */
@@ -76,6 +80,7 @@ void as_warn_infinite(as_job *j, as_pos pos, uint32_t span, double v, unsigned d
 /* A number, or float(0x7fc00001): the bits themselves. *v is of kind NONE after the latter. */
 static bool f32_value(as_cur *c, as_val *v, uint32_t *bits) {
   const as_tok *at = c->t;
+  /* The form in which soma-dis writes a NaN with bits of its own. */
   if (as_tok_is(at, "float") && at[1].kind == AS_T_PUNCT && at[1].punct == '(') {
     int64_t i;
     *v = (as_val){.kind = AS_V_NONE};
@@ -91,6 +96,7 @@ static bool f32_value(as_cur *c, as_val *v, uint32_t *bits) {
     return false;
   }
   *bits = f32_of(*v);
+  /* An integer is told about when its use is known (as_num_finish). */
   if (v->kind == AS_V_FLOAT)
     as_warn_infinite(c->j, at->pos, as_span_of(at, c->t), v->f, ISA_float32);
   return true;
@@ -112,6 +118,7 @@ static bool value_num(as_cur *c, as_slot *s, isa_num *out) {
   as_val v;
   if (!f32_value(c, &v, &out->v)) return false;
   out->kind = ISA_NUM_imm;
+  /* What is_int means is decided once the operator and the type are known. */
   s->is_int = v.kind == AS_V_INT;
   s->is_float = v.kind == AS_V_FLOAT;
   s->i = v.i;
@@ -121,7 +128,8 @@ static bool value_num(as_cur *c, as_slot *s, isa_num *out) {
 /* The operator that an immediate goes to: imm0 has op0, imm has op. Gives its code, -1: none. */
 static int operator_of(const as_stmt *st, const as_slot *s) {
   const isa_form *f = isa_form_of(st->part[s->part].op);
-  /* Only immediates go through an operator. */
+  /* Only immediates go through an operator.
+   * imm0 belongs to op0, imm1 to op1. */
   if (strncmp(s->f->name, "imm", 3) != 0) return -1;
   for (unsigned i = 0; i < f->nfields; i++)
     if (f->fields[i].kind == ISA_K_ALU && strncmp(f->fields[i].name, "op", 2) == 0 &&
@@ -134,6 +142,7 @@ static int operator_of(const as_stmt *st, const as_slot *s) {
 static unsigned filled_type(as_job *j, const as_stmt *st, const as_slot *s) {
   const isa_insn *in = &st->part[s->part];
   uint32_t dst = in->op == ISA_OP_memset ? in->u.MEMSET.dst : 0;
+  /* The destination comes first in the line, so its pattern is there already. */
   unsigned type = dst ? as_program(j)->cores[j->unit->core].aps[dst - 1].dtype : 0;
   return isa_dtype_bytes(type) > 4 ? 0 : type;
 }
@@ -144,6 +153,7 @@ static bool finish_filling(as_job *j, const as_slot *s, isa_num *n, unsigned typ
   int64_t least = isa_dtype_least(type), greatest = isa_dtype_greatest(type);
   if (s->is_float)
     as_error(j, s->pos, s->span, "%s is filled with an integer, not %.9g", name,
+             /* Filling int8 with 0.5 would be a rounding that nobody asked for. */
              (double)isa_bits_f32(n->v));
   else if (s->i < least || s->i > greatest)
     as_error(j, s->pos, s->span, "%lld: %s holds %lld to %lld", (long long)s->i, name,
@@ -153,10 +163,12 @@ static bool finish_filling(as_job *j, const as_slot *s, isa_num *n, unsigned typ
 }
 
 bool as_num_finish(as_job *j, as_stmt *st, as_slot *s) {
+  /* A register, a pattern or bits: there is nothing to convert. */
   if (!s->is_int && !s->is_float) return true;
   isa_num *n = isa_member(&st->part[s->part], s->f);
   unsigned type = filled_type(j, st, s);
   if (type && isa_fills_bits(type)) return finish_filling(j, s, n, type);
+  /* A float stays what it is; for bits it was written as float(0x...). */
   if (s->is_float) return true;
   int op = operator_of(st, s);
   /* An operator on bits takes the integer's bits, all others its value. */
@@ -175,6 +187,7 @@ bool as_num_finish(as_job *j, as_stmt *st, as_slot *s) {
 
 static bool value_uint(as_cur *c, const as_slot *s, int64_t lo, int64_t hi, int64_t *out) {
   const as_tok *at = c->t;
+  /* A frequent slip: other operands of the same line take registers. */
   if (as_tok_reg(at) >= 0) {
     as_error(c->j, at->pos, at->len, "%s is a number in the instruction; it cannot be a register",
              s->name);
@@ -196,7 +209,9 @@ static bool value_enum(as_cur *c, const as_slot *s, uint8_t *out) {
   }
   if (!need_name(c, isa_set_name(set))) return false;
   int item = isa_set_find(set, c->t->text, strlen(c->t->text));
+  /* The table's item is its code. */
   if (item < 0) {
+    /* All members: the sets are small. */
     char list[160] = "";
     size_t n = 0;
     for (unsigned i = 0; isa_set_item(set, i) && n + 40 < sizeof list; i++) {
@@ -219,6 +234,7 @@ static bool value_alu(as_cur *c, uint8_t *out) {
   int op = isa_aluop_find(c->t->text, strlen(c->t->text));
   if (op < 0) {
     as_near w = as_near_open(c->t->text, strlen(c->t->text));
+    /* Code numbers without a row have no name. */
     for (unsigned i = 0; i < ISA_NALUOPS; i++)
       if (isa_aluops[i].name) as_near_try(&w, isa_aluops[i].name);
     return bad_name(c, "operator", &w);
@@ -246,6 +262,7 @@ static bool value_queue(as_cur *c, uint8_t *out) {
   if (!need_name(c, "a queue")) return false;
   const as_sym *s = as_sym_need(c->j, c->t, 1 << AS_S_QUEUE);
   if (!s) return false;
+  /* A queue of core 0 does not exist for an engine of core 1. */
   if (s->core != c->j->unit->core && s->core != AS_BOTH) {
     as_error(c->j, c->t->pos, c->t->len,
              "the queue `%s` belongs to core %u, but this section to core %u", s->name, s->core,
@@ -253,6 +270,7 @@ static bool value_queue(as_cur *c, uint8_t *out) {
     return false;
   }
   c->t++;
+  /* One of both cores may have different numbers on them. */
   *out = s->u.queue[c->j->unit->core];
   return true;
 }
@@ -270,6 +288,7 @@ static bool value_group(as_cur *c, uint8_t *out) {
 static bool value_sem(as_cur *c, const as_stmt *st, const as_slot *s, uint8_t *out) {
   const as_tok *at = c->t;
   int64_t v;
+  /* A constant of the same value is a number, and not this. */
   const as_sym *y = as_at_name(c) ? as_sym_find(c->j, at->text, 0) : NULL;
   if (y && y->kind == AS_S_SEM && y->core != AS_BOTH) {
     as_error(c->j, at->pos, at->len,
@@ -289,6 +308,7 @@ static bool value_sem(as_cur *c, const as_stmt *st, const as_slot *s, uint8_t *o
     return false;
     /* The linker gives semaphores their numbers: one by number could get somebody else's. */
   } else if (c->j->o->relocatable) {
+    /* The linker gives semaphores their numbers, and would not see this one. */
     as_error(c->j, at->pos, as_span_of(at, c->t),
              "an object cannot use a semaphore by number; declare it, as in `x sem %lld, core=*`",
              (long long)v);
@@ -304,6 +324,7 @@ static bool value_sem(as_cur *c, const as_stmt *st, const as_slot *s, uint8_t *o
 static bool value_label(as_cur *c, as_stmt *st) {
   const as_tok *at = c->t;
   st->label = as_label_ref(c);
+  /* Fixed when the label is defined, or at the end of the source. */
   st->label_pos = at->pos;
   st->label_span = as_span_of(at, c->t);
   return st->label != NULL;
@@ -324,6 +345,7 @@ static bool value_place(as_cur *c, as_stmt *st, isa_point *out) {
 /* ---- Lists -------------------------------------------------------------------------------- */
 
 static bool to_pool(as_cur *c, const void *data, uint32_t n, unsigned kind, isa_ref *out) {
+  /* Equal lists are one place of the pool. */
   if (!isa_program_pool(as_program(c->j), data, n, isa_kind_elem[kind], out)) as_nomem(c->j);
   return true;
 }
@@ -343,6 +365,7 @@ static bool value_steps(as_cur *c, const as_slot *s, isa_ref *out) {
   isa_step step[16];
   unsigned n, max = s->f->arg && s->f->arg < 16 ? s->f->arg : 16;
   if (!as_steps(c, pair, max, &n)) return false;
+  /* Padding is cleared: equal lists must be equal bytes. */
   memset(step, 0, sizeof step);
   for (unsigned i = 0; i < n; i++) step[i] = (isa_step){(int32_t)pair[i][0], (uint32_t)pair[i][1]};
   return to_pool(c, step, n, ISA_K_STEPS, out);
@@ -370,6 +393,7 @@ static bool pair_item(as_cur *c, uint32_t out[2]) {
 
 /* One element of a list, as its bytes in the low end of *out. */
 static bool list_item(as_cur *c, const as_slot *s, uint32_t out[2]) {
+  /* Two words: pairs need both, all other lists the first. */
   int64_t v = 0;
   switch (s->f->kind) {
   case ISA_K_PAIRS: return pair_item(c, out);
@@ -390,6 +414,7 @@ static bool value_list(as_cur *c, const as_slot *s, isa_ref *out) {
   uint32_t n = 0, cap = 0;
   uint8_t *data = NULL;
   bool ok = as_need(c, '[', s->name);
+  /* An empty list is `[]`. */
   while (ok && !as_take(c, ']')) {
     uint32_t v[2];
     if (n > 0 && !as_need(c, ',', "an element of the list")) return false;
@@ -399,7 +424,8 @@ static bool value_list(as_cur *c, const as_slot *s, isa_ref *out) {
     }
     if (!list_item(c, s, v)) return false;
     data = as_grow(c->j, data, n, 1, &cap, size);
-    /* Bytes are one each, all others 32-bit numbers. */
+    /* Bytes are one each, all others 32-bit numbers.
+     * Little endian: the low byte of the word is the value. */
     uint8_t byte = (uint8_t)v[0];
     memcpy(data + (size_t)n++ * size, size == 1 ? (void *)&byte : (void *)v, size);
   }
@@ -410,6 +436,7 @@ static bool value_list(as_cur *c, const as_slot *s, isa_ref *out) {
 
 static bool value_number(as_cur *c, const as_slot *s, void *to) {
   int64_t v;
+  /* Without a limit of its own the field is as wide as its kind. */
   int64_t hi = s->f->kind == ISA_K_U8    ? UINT8_MAX
                : s->f->kind == ISA_K_U16 ? UINT16_MAX
                : s->f->kind == ISA_K_U32 ? UINT32_MAX
@@ -445,6 +472,7 @@ bool as_value(as_cur *c, as_stmt *st, as_slot *s) {
   case ISA_K_QUEUE: return value_queue(c, to);
   case ISA_K_GROUP: return value_group(c, to);
   case ISA_K_SEM:
+    /* A semaphore that is printed may have its $, as in a clause; a barrier's has none. */
     if (!s->f->arg && (as_at_name(c) || as_at_punct(c, '$'))) return as_own_sem(c, to);
     return value_sem(c, st, s, to);
   case ISA_K_STR: return value_string(c, s, to);
