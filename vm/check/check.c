@@ -240,7 +240,6 @@ void vm_check_finish(vm_core *c) {
   vm_ck_judge(c);
   if (vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_output_finish(c);
   vm_ck_log_end(c); /* its memory is for the next run */
-  vm_ck_shadows_finish(c);
   if (k->nfindings == 0) return;
   vm_finding *f = &k->findings[0];
   vm_where at = VM_NOWHERE;

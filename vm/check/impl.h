@@ -204,9 +204,8 @@ typedef struct vm_ck_shadow {
   /* For an output that the program never reads, a byte for each VM_CK_PIECE bytes; 1: all of them
    * are written, whatever `at` says. So what is written in long runs touches no page of `at`. */
   uint8_t *whole;
-  /* When a run has ended: no partition of SBUF or PSUM has a mark from this byte on. */
-  uint64_t reach;
-  bool ended;
+  /* Bit i: the i-th of 64 parts of a partition may have marks; not used in HBM. */
+  uint64_t touched;
 } vm_ck_shadow;
 enum { VM_CK_PIECE = 512 };
 
@@ -215,6 +214,7 @@ typedef struct vm_ck_fact vm_ck_fact;
 typedef struct vm_ck_facts {
   vm_ck_fact *at;
   uint32_t n;
+  uint32_t owed, owed_end; /* no other facts are owed */
 } vm_ck_facts;
 enum { VM_CK_IS_WRITTEN, VM_CK_IS_FINITE, VM_CK_KNOWN };
 
@@ -230,6 +230,7 @@ typedef struct vm_ck_tile_pair {
  * wrote it last, and for each bank which instruction read it last. */
 typedef struct vm_ck_banks {
   uint8_t *slots, *tiles[2]; /* the number's low and high byte */
+  struct vm_ck_row *rows;    /* of each bank and partition: slots that are alike (psum.c) */
   uint8_t reader[ISA_PSUM_BYTES / ISA_PSUM_BANK];
   uint32_t reader_pc[ISA_PSUM_BYTES / ISA_PSUM_BANK];
   vm_time read_time[ISA_PSUM_BYTES / ISA_PSUM_BANK];

@@ -1,5 +1,9 @@
 /* What the checks know of the bytes of SBUF and PSUM, so that each is looked at once. A tile of 128
- * rows of 8 KiB is a MiB, and 128 facts: one for each 64 bytes of a row, of all its partitions. */
+ * rows of 8 KiB is a MiB, and 128 facts: one for each 64 bytes of a row, of all its partitions.
+ *
+ * Marks of whole rows are only noted here. For example a tile is written and read, as most are: no
+ * byte of the shadow is touched. When its rows are read in another way, the facts are paid: their
+ * marks go into the shadow, which then is the truth again. */
 #include "../engine/engine.h"
 #include "check.h"
 #include "shadow.h"
@@ -9,6 +13,7 @@ enum { BLOCK = 64 }; /* bytes, a bit of a fact each */
 struct vm_ck_fact {
   uint64_t bytes;
   uint8_t p0, p1, type; /* of partitions p0 .. p1 - 1 */
+  bool owed;            /* the shadow's bytes do not say so yet */
 };
 
 static vm_ck_facts *facts_of(const vm_core *c, unsigned kind, unsigned space, unsigned core) {
@@ -82,37 +87,140 @@ bool vm_ck_is_known(const vm_core *c, unsigned kind, const vm_view *v, unsigned 
   return true;
 }
 
-/* A fact and another one about the same block; what does not go together with the newer is lost. */
-static void add(vm_ck_fact *fact, uint64_t bytes, unsigned p0, unsigned p1, unsigned type) {
+/* ---- Marks that are owed ------------------------------------------------------------------- */
+
+/* The bytes of `bits` of a row of a shadow get this mark. */
+static void put_bits(uint8_t *at, uint64_t bits, uint8_t mark) {
+  for (unsigned i = 0; i < BLOCK && bits >> i; i++)
+    if (bits >> i & 1) at[i] = mark;
+}
+
+/* Pays n blocks from i on, whose facts are alike. */
+static void pay_alike(const vm_ck_facts *f, vm_ck_shadow *s, size_t pitch, uint32_t i, uint32_t n) {
+  const vm_ck_fact fact = f->at[i];
+  vm_ck_shadow_touch(s, (uint64_t)i * BLOCK, (uint64_t)(i + n) * BLOCK);
+  for (unsigned p = fact.p0; p < fact.p1; p++) {
+    uint8_t *at = s->at + p * pitch + (size_t)i * BLOCK;
+    if (fact.bytes == UINT64_MAX)
+      memset(at, fact.type, (size_t)n * BLOCK);
+    else
+      put_bits(at, fact.bytes, fact.type);
+  }
+  for (uint32_t k = i; k < i + n; k++) f->at[k].owed = false;
+}
+
+static bool are_alike(const vm_ck_fact *a, const vm_ck_fact *b) {
+  return b->owed && a->bytes == UINT64_MAX && b->bytes == UINT64_MAX && a->p0 == b->p0 &&
+         a->p1 == b->p1 && a->type == b->type;
+}
+
+static void pay(const vm_core *c, unsigned space, unsigned core, uint64_t i, uint64_t end) {
+  vm_ck_facts *f = facts_of(c, VM_CK_IS_WRITTEN, space, core);
+  bool sbuf = space == ISA_SBUF;
+  vm_ck_shadow *s = sbuf ? &c->check->sbuf[core] : &c->check->psum[c->number];
+  if (i < f->owed) i = f->owed;
+  if (end > f->owed_end) end = f->owed_end;
+  while (i < end) {
+    uint32_t n = 1;
+    while (f->at[i].owed && i + n < end && are_alike(&f->at[i], &f->at[i + n])) n++;
+    if (f->at[i].owed)
+      pay_alike(f, s, sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch, (uint32_t)i, n);
+    i += n;
+  }
+}
+
+void vm_ck_pay(const vm_core *c, const vm_view *v) {
+  vm_box b;
+  if (!c->check->known[VM_CK_IS_WRITTEN][0][0].at) return;
+  if (box_of(c, v, &b))
+    pay(c, b.space, b.core, b.lo / BLOCK, (b.hi + BLOCK - 1) / BLOCK);
+  else
+    vm_ck_pay_all(c);
+}
+
+void vm_ck_pay_all(const vm_core *c) {
+  for (unsigned core = 0; core < c->run->n; core++)
+    for (unsigned psum = 0; psum < 2; psum++) {
+      const vm_core *of = vm_ck_core(c, core);
+      vm_ck_facts *f = &c->check->known[VM_CK_IS_WRITTEN][psum][core];
+      if (!f->at || f->owed >= f->owed_end) continue;
+      pay(of, psum ? ISA_PSUM : ISA_SBUF, core, 0, f->n);
+      f->owed = f->owed_end = 0;
+    }
+}
+
+/* ---- Facts --------------------------------------------------------------------------------- */
+
+/* Joins one more to the fact about the same block; false: the two do not go together. */
+static bool join(vm_ck_fact *fact, uint64_t bytes, unsigned p0, unsigned p1, unsigned type,
+                 bool owed) {
   bool same = fact->type == type && fact->bytes;
   if (same && fact->p0 == p0 && fact->p1 == p1) {
     fact->bytes |= bytes;
-    return;
+    fact->owed |= owed;
+    return true;
   }
-  if (same && fact->p0 <= p0 && fact->p1 >= p1 && !(bytes & ~fact->bytes)) return;
+  if (same && fact->p0 <= p0 && fact->p1 >= p1 && !(bytes & ~fact->bytes)) return true;
   /* The same bytes of neighbouring partitions: one fact for both. */
-  if (same && fact->bytes == bytes && fact->p0 <= p1 && p0 <= fact->p1) {
-    if (fact->p0 < p0) p0 = fact->p0;
-    if (fact->p1 > p1) p1 = fact->p1;
-  }
-  /* The newer one is more likely to be asked for. */
-  *fact = (vm_ck_fact){bytes, (uint8_t)p0, (uint8_t)p1, (uint8_t)type};
+  if (!same || fact->bytes != bytes || fact->p0 > p1 || p0 > fact->p1) return false;
+  if (fact->p0 > p0) fact->p0 = (uint8_t)p0;
+  if (fact->p1 < p1) fact->p1 = (uint8_t)p1;
+  fact->owed |= owed;
+  return true;
+}
+
+/* The box of a view that fills it, and the facts about it; NULL: it cannot be known as a whole. */
+static vm_ck_facts *facts_about(const vm_core *c, unsigned kind, const vm_view *v, vm_box *b) {
+  /* Only dense rows: others do not fill their box. */
+  if (!c->check->known[kind][0][0].at || !vm_row_at(v, 0, 0) || !box_of(c, v, b) || !is_box(c, v))
+    return NULL;
+  vm_ck_facts *f = facts_of(c, kind, b->space, b->core);
+  /* A part of an operand has fewer elements than its box. */
+  bool fills = b->hi - b->lo == (uint64_t)v->elems * v->esize;
+  return fills && b->lo % v->esize == 0 && b->hi <= (uint64_t)f->n * BLOCK ? f : NULL;
 }
 
 void vm_ck_learn(const vm_core *c, unsigned kind, const vm_view *v, unsigned type) {
   vm_box b;
-  /* Only dense rows: others do not fill their box. */
-  if (!c->check->known[kind][0][0].at || !vm_row_at(v, 0, 0) || !box_of(c, v, &b) || !is_box(c, v))
-    return;
-  const vm_ck_facts *f = facts_of(c, kind, b.space, b.core);
-  if (b.lo % v->esize || b.hi > (uint64_t)f->n * BLOCK) return;
-  for (uint64_t i = b.lo / BLOCK; i * BLOCK < b.hi; i++)
-    add(&f->at[i], bytes_in(i, b.lo, b.hi), b.p0, b.p1, type);
+  const vm_ck_facts *f = facts_about(c, kind, v, &b);
+  if (!f) return;
+  /* What is lost of other facts must not be owed. */
+  if (kind == VM_CK_IS_WRITTEN) vm_ck_pay(c, v);
+  for (uint64_t i = b.lo / BLOCK; i * BLOCK < b.hi; i++) {
+    uint64_t bytes = bytes_in(i, b.lo, b.hi);
+    /* The newer one is more likely to be asked for. */
+    if (!join(&f->at[i], bytes, b.p0, b.p1, type, false))
+      f->at[i] = (vm_ck_fact){bytes, (uint8_t)b.p0, (uint8_t)b.p1, (uint8_t)type, false};
+  }
+}
+
+bool vm_ck_owe(const vm_core *c, const vm_view *v, unsigned mark) {
+  vm_box b;
+  vm_ck_facts *f = facts_about(c, VM_CK_IS_WRITTEN, v, &b);
+  if (!f) return false;
+  uint64_t from = b.lo / BLOCK, end = (b.hi + BLOCK - 1) / BLOCK;
+  for (uint64_t i = from; i < end; i++) {
+    vm_ck_fact *fact = &f->at[i];
+    uint64_t bytes = bytes_in(i, b.lo, b.hi);
+    bool over = !(fact->bytes & ~bytes) && b.p0 <= fact->p0 && b.p1 >= fact->p1;
+    if (!over && join(fact, bytes, b.p0, b.p1, mark, true)) continue;
+    /* What the new fact does not cover stays marked as the old one says. */
+    if (!over) pay(c, b.space, b.core, i, i + 1);
+    *fact = (vm_ck_fact){bytes, (uint8_t)b.p0, (uint8_t)b.p1, (uint8_t)mark, true};
+  }
+  if (f->owed >= f->owed_end) {
+    f->owed = (uint32_t)from;
+    f->owed_end = (uint32_t)end;
+  }
+  if (from < f->owed) f->owed = (uint32_t)from;
+  if (end > f->owed_end) f->owed_end = (uint32_t)end;
+  return true;
 }
 
 void vm_ck_unlearn(const vm_core *c, unsigned kind, const vm_box *b) {
   if (!c->check->known[kind][0][0].at || (b->space != ISA_SBUF && b->space != ISA_PSUM)) return;
   const vm_ck_facts *f = facts_of(c, kind, b->space, b->core);
+  if (kind == VM_CK_IS_WRITTEN) pay(c, b->space, b->core, b->lo / BLOCK, b->hi / BLOCK + 1);
   for (uint64_t i = b->lo / BLOCK; i * BLOCK < b->hi && i < f->n; i++)
     /* The partitions are not divided: what touches some of them takes it from all. */
     if (f->at[i].p0 < b->p1 && b->p0 < f->at[i].p1) f->at[i].bytes &= ~bytes_in(i, b->lo, b->hi);

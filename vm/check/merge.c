@@ -2,6 +2,7 @@
  * race: one cause gives one finding. */
 #include "check.h"
 #include "judge.h"
+#include "shadow.h"
 
 #include <string.h>
 
@@ -36,6 +37,7 @@ static bool is_written(const vm_core *c, const vm_ck_access *a) {
 /* Whether all that the instruction of a read reads has been written by now. */
 static bool is_made_good(const vm_core *c, const vm_ck_access *read) {
   const vm_ck_log *g = &c->check->log;
+  vm_ck_pay_all(c);
   /* An instruction with several reads is not made good by one of them. */
   for (uint32_t i = 0; i < g->naccesses; i++) {
     const vm_ck_access *a = &g->accesses[i];

@@ -13,26 +13,73 @@ enum {
   BANKS = ISA_PSUM_BYTES / ISA_PSUM_BANK
 };
 
+/* The flags and the tile of a slot. */
+typedef struct sum {
+  uint8_t flags;
+  uint16_t tile;
+} sum;
+
+/* A row of a bank, 512 slots. A matmul mostly writes all of it, and an engine reads it all: then
+ * this is all that changes, and the arrays have what was there before. */
+typedef struct vm_ck_row {
+  uint16_t lo, n; /* slots lo .. lo + n - 1 are alike; 0: the arrays have all */
+  sum all;
+  bool touched; /* the arrays have something here */
+} vm_ck_row;
+
+enum { ARRAYS = 3 * VM_PSUM_SLOTS, ROWS = VM_PSUM_SLOTS / VM_BANK_SLOTS };
+
 bool vm_ck_psum_start(vm_core *c) {
   for (unsigned core = 0; vm_ck_has(c, VM_CHECK_PSUM) && core < c->prog->ncores; core++) {
     vm_ck_banks *k = &c->check->banks[core];
-    uint8_t **at[] = {&k->slots, &k->tiles[0], &k->tiles[1]};
-    /* Pages are zero, and only touched where a program uses PSUM. */
-    for (unsigned i = 0; i < 3; i++)
-      if (!(*at[i] = vm_pages_new(&c->al, VM_PSUM_SLOTS))) return false;
+    /* The next run's too: to touch pages for the first time takes longer than to use them. */
+    k->slots = vm_pool_take_zeros(c->run->pool, &c->al, ARRAYS);
+    k->rows = isa_zalloc(&c->al, ROWS * sizeof *k->rows);
+    if (!k->slots || !k->rows) return false;
+    for (unsigned i = 0; i < 2; i++) k->tiles[i] = k->slots + (i + 1) * VM_PSUM_SLOTS;
   }
   return true;
+}
+
+static void clear_arrays(const vm_ck_banks *k) {
+  uint8_t *const arrays[] = {k->slots, k->tiles[0], k->tiles[1]};
+  for (size_t r = 0; k->rows && r < ROWS; r++)
+    for (unsigned i = 0; k->rows[r].touched && i < 3; i++)
+      memset(arrays[i] + r * VM_BANK_SLOTS, 0, VM_BANK_SLOTS);
 }
 
 void vm_ck_psum_end(vm_core *c) {
   for (unsigned core = 0; core < ISA_MAX_CORES; core++) {
     const vm_ck_banks *k = &c->check->banks[core];
-    vm_pages_free(&c->al, k->slots, VM_PSUM_SLOTS);
-    for (unsigned i = 0; i < 2; i++) vm_pages_free(&c->al, k->tiles[i], VM_PSUM_SLOTS);
+    if (k->slots) clear_arrays(k);
+    vm_pool_give_zeros(c->run->pool, &c->al, k->slots, ARRAYS);
+    isa_free(&c->al, k->rows, ROWS * sizeof *k->rows);
   }
 }
 
 static vm_ck_banks *banks_of(const vm_core *c) { return &c->check->banks[c->number]; }
+
+static void put_sums(const vm_ck_banks *k, uint32_t slot, uint32_t n, sum of) {
+  memset(k->slots + slot, of.flags, n);
+  memset(k->tiles[0] + slot, of.tile & 255, n);
+  memset(k->tiles[1] + slot, of.tile >> 8, n);
+}
+
+/* The arrays have what is known of the row. */
+static void settle(vm_ck_banks *k, uint32_t row) {
+  vm_ck_row *r = &k->rows[row];
+  if (r->n) put_sums(k, row * VM_BANK_SLOTS + r->lo, r->n, r->all);
+  r->n = 0;
+  r->touched = true;
+}
+
+/* What is known of exactly these slots; NULL: nothing, and the arrays have them. */
+static vm_ck_row *row_of(vm_ck_banks *k, uint32_t slot, uint32_t n) {
+  vm_ck_row *r = &k->rows[slot / VM_BANK_SLOTS];
+  if (r->n == n && r->lo == slot % VM_BANK_SLOTS) return r;
+  settle(k, slot / VM_BANK_SLOTS);
+  return NULL;
+}
 
 /* ---- Slots -------------------------------------------------------------------------------- */
 
@@ -83,6 +130,11 @@ static void each_slot(vm_core *c, const vm_view *v, void *ud,
 static bool are_same(const uint8_t *s, uint32_t n) { return memcmp(s, s + 1, n - 1) == 0; }
 
 static void set_flags(void *ud, uint32_t slot, uint32_t n, uint8_t clear, uint8_t set) {
+  vm_ck_row *row = row_of(ud, slot, n);
+  if (row) {
+    row->all.flags = (uint8_t)((row->all.flags & ~clear) | set);
+    return;
+  }
   uint8_t *s = ((vm_ck_banks *)ud)->slots + slot;
   /* One store for all, as their flags are equal. */
   if (are_same(s, n)) {
@@ -121,52 +173,56 @@ typedef struct group {
   bool unread, used; /* of the sums that it ends, some are not read, some are */
 } group;
 
-static bool is_of_tile(const vm_ck_banks *k, uint32_t slot, unsigned tile) {
-  return k->tiles[0][slot] == (tile & 255) && k->tiles[1][slot] == tile >> 8;
+static sum sum_at(const vm_ck_banks *k, const vm_ck_row *row, uint32_t slot) {
+  if (row) return row->all;
+  return (sum){k->slots[slot], (uint16_t)(k->tiles[0][slot] | k->tiles[1][slot] << 8)};
 }
 
 /* A group ends in a slot. Where another tile wrote it, whose bytes are given away, nobody wants it
  * any more. */
-static void end_sum(group *g, uint32_t slot, uint8_t half) {
-  const vm_ck_banks *k = banks_of(g->c);
-  uint8_t s = k->slots[slot];
+static void end_sum(group *g, sum was, uint8_t half) {
   /* No sum there, or another tile's. */
-  if (!(s & HELD * half) || !is_of_tile(k, slot, g->tile)) return;
-  g->unread |= !(s & WAS_READ);
-  g->used |= s & WAS_READ;
+  if (!(was.flags & HELD * half) || was.tile != g->tile) return;
+  g->unread |= !(was.flags & WAS_READ);
+  g->used |= was.flags & WAS_READ;
 }
 
 static void zero_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
-  for (uint32_t i = 0; i < n; i++) end_sum(g, slot + i, half);
+  vm_ck_banks *k = banks_of(g->c);
+  const vm_ck_row *row = row_of(k, slot, n);
+  for (uint32_t i = 0; i < (row ? 1 : n); i++) end_sum(g, sum_at(k, row, slot + i), half);
   set_flags(banks_of(g->c), slot, n, WAS_READ | FOREIGN | HELD * VM_BOTH_HALVES, ZEROED);
 }
 
 /* A matmul writes n slots: those it adds to must belong to a group that nobody has read. */
 static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
-  const vm_ck_banks *k = banks_of(g->c);
-  uint8_t *s = k->slots + slot;
+  vm_ck_banks *k = banks_of(g->c);
   const uint8_t *written = g->written + slot;
   /* Equal flags, tiles and marks: one slot stands for all of them. */
-  bool same = are_same(s, n) && are_same(k->tiles[0] + slot, n) && are_same(k->tiles[1] + slot, n);
+  const vm_ck_row *row = row_of(k, slot, n);
+  bool same = row || (are_same(k->slots + slot, n) && are_same(k->tiles[0] + slot, n) &&
+                      are_same(k->tiles[1] + slot, n));
   bool alike = same && (g->acc == ISA_ACC_write || are_same(written, n));
   for (uint32_t i = 0; i < (alike ? 1 : n); i++) {
+    sum was = sum_at(k, row, slot + i);
     /* Not started by a matmul, or zeroed since. */
-    bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
+    bool unwritten = (was.flags & ZEROED) || (written[i] & half) != half;
     /* It starts a group: what was there ends. */
     if (g->acc == ISA_ACC_write || (g->acc == ISA_ACC_auto && unwritten)) {
-      end_sum(g, slot + i, half);
+      end_sum(g, was, half);
       continue;
     }
     /* Another engine's value is allowed where matmuls may add to it. */
-    g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
-    g->was_read |= (s[i] & WAS_READ) && is_of_tile(k, slot + i, g->tile);
+    g->no_start |= was.flags & FOREIGN ? !g->onto_any : unwritten;
+    g->was_read |= (was.flags & WAS_READ) && was.tile == g->tile;
   }
   /* From here on the group is this tile's, and unread. */
-  memset(s, HELD * half, n);
-  memset(k->tiles[0] + slot, (int)(g->tile & 255), n);
-  memset(k->tiles[1] + slot, (int)(g->tile >> 8), n);
+  vm_ck_row *r = &k->rows[slot / VM_BANK_SLOTS];
+  r->lo = (uint16_t)(slot % VM_BANK_SLOTS);
+  r->n = (uint16_t)n;
+  r->all = (sum){(uint8_t)(HELD * half), (uint16_t)g->tile};
 }
 
 static void report_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool no_start) {
@@ -272,6 +328,7 @@ void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f) {
 void vm_ck_psum_walk(vm_saver *s, vm_core *c) {
   if (!vm_ck_has(c, VM_CHECK_PSUM)) return;
   vm_ck_banks *k = banks_of(c);
+  for (uint32_t row = 0; row < ROWS; row++) settle(k, row);
   vm_saver_pages(s, k->slots, VM_PSUM_SLOTS, NULL);
   for (unsigned i = 0; i < 2; i++) vm_saver_pages(s, k->tiles[i], VM_PSUM_SLOTS, NULL);
   for (unsigned b = 0; b < BANKS; b++) {

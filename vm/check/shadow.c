@@ -20,15 +20,35 @@ vm_ck_shadow *vm_ck_shadow_tensor(const vm_core *c, const vm_view *v, uint64_t *
   return NULL;
 }
 
+/* Bytes of a 64th of a partition. */
+static uint64_t part_of(const vm_ck_shadow *s) { return s->bytes / ISA_PMAX / 64 + 1; }
+
+void vm_ck_shadow_touch(vm_ck_shadow *s, uint64_t lo, uint64_t hi) {
+  for (uint64_t i = lo / part_of(s); i * part_of(s) < hi && i < 64; i++)
+    s->touched |= UINT64_C(1) << i;
+}
+
+void vm_ck_shadows_settle(const vm_core *c) {
+  vm_ck_pay_all(c);
+  for (unsigned i = 0; i < ISA_MAX_CORES; i++)
+    c->check->sbuf[i].touched = c->check->psum[i].touched = UINT64_MAX;
+}
+
 vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
-  const struct vm_check *k = c->check;
+  struct vm_check *k = c->check;
   vm_view s = *v;
+  vm_box b;
   s.at = NULL;
   bool sbuf = v->space == ISA_SBUF;
-  const vm_ck_shadow *chip = sbuf ? &k->sbuf[v->core] : &k->psum[c->number];
+  vm_ck_shadow *chip = sbuf ? &k->sbuf[v->core] : &k->psum[c->number];
   /* A copy of a source is outside of both memories, and has no shadow. */
   uint64_t off = (uintptr_t)v->at - (uintptr_t)(sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum);
-  if (v->space != ISA_HBM && chip->at && off < chip->bytes) s.at = chip->at + off;
+  if (v->space != ISA_HBM && chip->at && off < chip->bytes) {
+    s.at = chip->at + off;
+    vm_ck_pay(c, v);
+    vm_view_box(c, v, &b);
+    vm_ck_shadow_touch(chip, b.lo, b.hi);
+  }
   const vm_ck_shadow *hbm = vm_ck_shadow_tensor(c, v, &off);
   if (hbm) s.at = hbm->at + off;
   return s;
@@ -43,24 +63,15 @@ static bool open_chip(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
 }
 
 static void close_chip(vm_core *c, const vm_ck_shadow *s, uint64_t pitch) {
+  if (!s->at) return;
   /* Zeroing all of it would cost more than a new block. */
-  if (!s->at || !s->ended) { /* how far its marks reach is not known */
-    vm_pages_free(&c->al, s->at, s->bytes);
-    return;
+  uint64_t part = part_of(s);
+  for (uint64_t lo = 0, i = 0; lo < pitch; lo += part, i++) {
+    size_t n = (size_t)(pitch - lo < part ? pitch - lo : part);
+    for (unsigned p = 0; p < ISA_PMAX && (s->touched >> i & 1); p++)
+      memset(s->at + p * pitch + lo, 0, n);
   }
-  for (unsigned p = 0; p < ISA_PMAX; p++) memset(s->at + p * pitch, 0, (size_t)s->reach);
   vm_pool_give_zeros(c->run->pool, &c->al, s->at, s->bytes);
-}
-
-void vm_ck_shadows_finish(vm_core *c) {
-  struct vm_check *k = c->check;
-  for (unsigned core = 0; k->shadowed && core < c->prog->ncores; core++) {
-    /* A mark is only where something has been written, and memories note how far. */
-    const uint64_t *reach = vm_ck_core(c, core)->mem.reach; /* marks are where something wrote */
-    k->sbuf[core].reach = reach[0];
-    k->psum[core].reach = reach[1];
-    k->sbuf[core].ended = k->psum[core].ended = true;
-  }
 }
 
 static bool start_shadows(vm_core *c) {
@@ -180,6 +191,7 @@ void vm_ck_shadow_walk(vm_saver *s, uint8_t *at, uint64_t bytes, uint64_t *reach
 
 static void walk_shadows(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
+  if (k->shadowed) vm_ck_shadows_settle(c);
   for (unsigned core = 0; k->shadowed && core < c->prog->ncores; core++) {
     uint64_t *reach = vm_ck_core(c, core)->mem.reach; /* marks are where something was written */
     size_t sbuf = c->mem.sbuf_pitch, psum = c->mem.psum_pitch;

@@ -7,7 +7,6 @@
 #include "../op/walk.h"
 
 /* shadow.c */
-void vm_ck_shadows_finish(vm_core *c); /* the run has ended */
 /* A shadow of so many bytes, that nothing has written; false: out of memory. */
 bool vm_ck_shadow_open(vm_core *c, vm_ck_shadow *s, uint64_t bytes);
 /* The shadow of the tensor that a view of HBM is of, and how far into it the view begins; NULL:
@@ -27,8 +26,14 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s);
 /* Elements first .. first + n - 1 of a view that a message has written. */
 void vm_ck_uninit_pushed(vm_core *c, const vm_view *v, uint64_t first, uint64_t n);
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
-/* The same view of the shadow; its `at` is NULL if the memory has no shadow. */
+/* The same view of the shadow, whose bytes are as they should be there; its `at` is NULL if the
+ * memory has no shadow. */
 vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
+/* Bytes lo .. hi - 1 of partitions of SBUF's or PSUM's may be marked from here on. */
+void vm_ck_shadow_touch(vm_ck_shadow *s, uint64_t lo, uint64_t hi);
+/* The same for what lies elsewhere than a view says: the shadow's bytes are all as they should be,
+ * and any may be marked. */
+void vm_ck_shadows_settle(const vm_core *c);
 /* The first of n bytes of a shadow that a read through `owner` (0: no tile that is `own`) must not
  * find there; NULL: all may be read. */
 const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner);
@@ -53,6 +58,12 @@ static inline uint8_t vm_ck_mark_of(const vm_core *c, const vm_view *v) {
 bool vm_ck_is_known(const vm_core *c, unsigned kind, const vm_view *v, unsigned type);
 /* All of a view is so, as long as nothing else is written there. */
 void vm_ck_learn(const vm_core *c, unsigned kind, const vm_view *v, unsigned type);
+/* All of a view is written, with that mark: a fact is all that is noted, and the shadow's own bytes
+ * wait until something needs them (vm_ck_pay). False: no fact can say so. */
+bool vm_ck_owe(const vm_core *c, const vm_view *v, unsigned mark);
+/* The bytes of a shadow that facts owe it: of the columns that a view touches; all. */
+void vm_ck_pay(const vm_core *c, const vm_view *v);
+void vm_ck_pay_all(const vm_core *c);
 /* Bytes are written: what was known of them is not true any more. */
 void vm_ck_unlearn(const vm_core *c, unsigned kind, const vm_box *b);
 void vm_ck_unlearn_view(const vm_core *c, unsigned kind, const vm_view *v);

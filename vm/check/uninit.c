@@ -162,14 +162,13 @@ static bool tells(const vm_core *c, uint8_t owner) {
 
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
   if (!v->at || v->elems == 0) return -1;
-  vm_view s = vm_ck_shadow_of(c, v);
   uint8_t owner = vm_ck_owner(c, v);
-  /* No shadow, or nothing to say about it. */
-  if (!s.at || !tells(c, owner) || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, owner)) return -1;
-  for (uint32_t p = 0; !owner && p < v->num[0]; p++)
-    if (!row_written(&s, p)) return p;
-  for (uint32_t p = 0; owner && p < v->num[0]; p++)
-    if (!row_owned(c, &s, p, owner)) return p;
+  /* Nothing to say about it. */
+  if (!tells(c, owner) || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, owner)) return -1;
+  vm_view s = vm_ck_shadow_of(c, v);
+  if (!s.at) return -1;
+  for (uint32_t p = 0; p < v->num[0]; p++)
+    if (!(owner ? row_owned(c, &s, p, owner) : row_written(&s, p))) return p;
   /* With owners a mark says more than that something has written. */
   if (!c->check->owners || (owner && !c->check->anyone))
     vm_ck_learn(c, VM_CK_IS_WRITTEN, v, vm_ck_mark_of(c, v));
@@ -179,12 +178,12 @@ int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
 static void mark(const vm_core *c, const vm_view *v) {
   uint8_t ones[PIECE];
   uint8_t own = vm_ck_mark_of(c, v);
-  /* Marked already. */
-  if (!v->at || v->elems == 0 || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, own)) return;
+  /* Marked already, or marked by a fact. */
+  if (!v->at || v->elems == 0 || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, own) ||
+      vm_ck_owe(c, v, own))
+    return;
   vm_view s = vm_ck_shadow_of(c, v);
   vm_ck_unlearn_view(c, VM_CK_IS_WRITTEN, v);
-  /* All of it is written from here on. */
-  vm_ck_learn(c, VM_CK_IS_WRITTEN, v, own);
   memset(ones, own, sizeof ones);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++) {
     uint8_t *row = vm_row_at(&s, p, 0);
@@ -407,7 +406,7 @@ void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
   vm_ck_shadow *s = sbuf ? &c->check->sbuf[c->number] : &c->check->psum[c->number];
   uint8_t *at = s->at + b->p0 * pitch + b->lo;
-  if (s->reach < b->hi) s->reach = b->hi; /* the run may have ended */
+  vm_ck_shadows_settle(c); /* a host writes seldom */
   for (unsigned p = b->p0; p < b->p1; p++, at += pitch)
     memset(at, VM_CK_ANYONE, (size_t)(b->hi - b->lo));
 }
@@ -426,12 +425,17 @@ static const vm_view *side_of(const vm_transfer *t, int side) {
   return side < 0 ? &t->dst : side ? &t->more[side - 1] : &t->src;
 }
 
+/* Without an index, a permutation or pieces. */
+static bool is_plain(const vm_transfer *t) { return !t->rows && !t->permuted && t->pieces <= 1; }
+
 static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
   if (side < 0)
     vm_dma_walk_dst(s->t, &w->w);
   else
     vm_dma_walk_src(s->t, (unsigned)side, &w->w);
   const vm_view *v = side_of(s->t, side);
+  /* An index may lead to bytes that are not in the view. */
+  if (!is_plain(s->t) && v->space != ISA_HBM) vm_ck_shadows_settle(c);
   vm_view shadowed = vm_ck_shadow_of(c, v);
   uint64_t off;
   /* A tensor without a shadow counts as written. */
@@ -478,9 +482,8 @@ static bool each_run(const vm_share *s, walk *of, bool (*fn)(walk *w, uint64_t n
 
 /* Whether a whole side of a transfer is known to be written, with that mark. */
 static bool side_known(const vm_core *c, const vm_transfer *t, int side, unsigned mark) {
-  /* An index, a permutation or pieces: a box says more than is moved. */
-  bool plain = !t->rows && !t->permuted && t->pieces <= 1;
-  return plain && vm_ck_is_known(c, VM_CK_IS_WRITTEN, side_of(t, side), mark);
+  /* Else a box says more than is moved. */
+  return is_plain(t) && vm_ck_is_known(c, VM_CK_IS_WRITTEN, side_of(t, side), mark);
 }
 
 /* Leaves the walk at the first byte that is wrong. */
@@ -570,10 +573,22 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   }
 }
 
+/* Marks of a share that is whole rows of its destination, as a fact; false: it must be marked. */
+static bool owe_share(const vm_core *c, const vm_share *s) {
+  vm_view v = s->t->dst;
+  if (!is_plain(s->t) || v.space == ISA_HBM || !v.elems || s->e0 % v.elems || s->e1 % v.elems)
+    return false;
+  v.at += (int64_t)(s->e0 / v.elems) * v.step[0];
+  v.part = (uint16_t)(v.part + s->e0 / v.elems);
+  v.num[0] = (uint32_t)((s->e1 - s->e0) / v.elems);
+  return vm_ck_owe(c, &v, vm_ck_mark_of(c, &v));
+}
+
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s) {
   walk w;
   /* Marked already, with the same mark. */
-  if (!side_known(c, s->t, -1, vm_ck_mark_of(c, &s->t->dst)) && open_walk(c, s, -1, &w)) {
+  if (!side_known(c, s->t, -1, vm_ck_mark_of(c, &s->t->dst)) && !owe_share(c, s) &&
+      open_walk(c, s, -1, &w)) {
     vm_ck_unlearn(c, VM_CK_IS_WRITTEN, &s->t->all[0]);
     each_run(s, &w, mark_run);
   }
