@@ -10,10 +10,16 @@
 
 enum { BLOCK = 64 }; /* bytes, a bit of a fact each */
 
+/* A bit for each partition: the shares of a load come in any order. */
+typedef struct parts {
+  uint64_t of[2];
+} parts;
+
 struct vm_ck_fact {
   uint64_t bytes;
-  uint8_t p0, p1, type; /* of partitions p0 .. p1 - 1 */
-  bool owed;            /* the shadow's bytes do not say so yet */
+  parts p; /* it is of these partitions */
+  uint8_t type;
+  bool owed; /* the shadow's bytes do not say so yet */
 };
 
 static vm_ck_facts *facts_of(const vm_core *c, unsigned kind, unsigned space, unsigned core) {
@@ -64,6 +70,22 @@ static bool is_box(const vm_core *c, const vm_view *v) {
   return v->num[0] == 1 || v->step[0] == (int64_t)pitch;
 }
 
+static parts parts_of(const vm_box *b) {
+  parts p;
+  for (unsigned h = 0; h < 2; h++) {
+    unsigned lo = b->p0 > h * 64 ? b->p0 - h * 64 : 0, hi = b->p1 > h * 64 ? b->p1 - h * 64 : 0;
+    uint64_t below = hi < 64 ? (UINT64_C(1) << hi) - 1 : UINT64_MAX;
+    p.of[h] = lo < 64 ? below & (UINT64_MAX << lo) : 0;
+  }
+  return p;
+}
+
+static bool have(parts a, parts b) { /* all of b */
+  return !(b.of[0] & ~a.of[0]) && !(b.of[1] & ~a.of[1]);
+}
+
+static bool are_same(parts a, parts b) { return a.of[0] == b.of[0] && a.of[1] == b.of[1]; }
+
 /* The bytes of block i that lie in lo .. hi - 1. */
 static uint64_t bytes_in(uint64_t i, uint64_t lo, uint64_t hi) {
   uint64_t from = lo > i * BLOCK ? lo - i * BLOCK : 0, to = hi - i * BLOCK;
@@ -78,11 +100,12 @@ bool vm_ck_is_known(const vm_core *c, unsigned kind, const vm_view *v, unsigned 
   const vm_ck_facts *f = facts_of(c, kind, b.space, b.core);
   /* Elements must not begin in the middle of one that is known as another type. */
   if (b.lo % v->esize || b.hi > (uint64_t)f->n * BLOCK) return false;
+  parts p = parts_of(&b);
   for (uint64_t i = b.lo / BLOCK; i * BLOCK < b.hi; i++) {
     const vm_ck_fact *fact = &f->at[i];
     if (bytes_in(i, b.lo, b.hi) & ~fact->bytes) return false;
     /* Other partitions of the block may be unknown. */
-    if ((type && fact->type != type) || b.p0 < fact->p0 || b.p1 > fact->p1) return false;
+    if ((type && fact->type != type) || !have(fact->p, p)) return false;
   }
   return true;
 }
@@ -99,8 +122,9 @@ static void put_bits(uint8_t *at, uint64_t bits, uint8_t mark) {
 static void pay_alike(const vm_ck_facts *f, vm_ck_shadow *s, size_t pitch, uint32_t i, uint32_t n) {
   const vm_ck_fact fact = f->at[i];
   vm_ck_shadow_touch(s, (uint64_t)i * BLOCK, (uint64_t)(i + n) * BLOCK);
-  for (unsigned p = fact.p0; p < fact.p1; p++) {
+  for (unsigned p = 0; p < ISA_PMAX; p++) {
     uint8_t *at = s->at + p * pitch + (size_t)i * BLOCK;
+    if (!(fact.p.of[p / 64] >> p % 64 & 1)) continue;
     if (fact.bytes == UINT64_MAX)
       memset(at, fact.type, (size_t)n * BLOCK);
     else
@@ -110,8 +134,8 @@ static void pay_alike(const vm_ck_facts *f, vm_ck_shadow *s, size_t pitch, uint3
 }
 
 static bool are_alike(const vm_ck_fact *a, const vm_ck_fact *b) {
-  return b->owed && a->bytes == UINT64_MAX && b->bytes == UINT64_MAX && a->p0 == b->p0 &&
-         a->p1 == b->p1 && a->type == b->type;
+  return b->owed && a->bytes == UINT64_MAX && b->bytes == UINT64_MAX && are_same(a->p, b->p) &&
+         a->type == b->type;
 }
 
 static void pay(const vm_core *c, unsigned space, unsigned core, uint64_t i, uint64_t end) {
@@ -152,20 +176,19 @@ void vm_ck_pay_all(const vm_core *c) {
 /* ---- Facts --------------------------------------------------------------------------------- */
 
 /* Joins one more to the fact about the same block; false: the two do not go together. */
-static bool join(vm_ck_fact *fact, uint64_t bytes, unsigned p0, unsigned p1, unsigned type,
-                 bool owed) {
-  bool same = fact->type == type && fact->bytes;
-  if (same && fact->p0 == p0 && fact->p1 == p1) {
-    fact->bytes |= bytes;
-    fact->owed |= owed;
-    return true;
+static bool join(vm_ck_fact *fact, const vm_ck_fact *more) {
+  if (!fact->bytes || fact->type != more->type) return false;
+  /* It says so already. */
+  if (have(fact->p, more->p) && !(more->bytes & ~fact->bytes)) return true;
+  /* One fact is a rectangle: bytes of some partitions. */
+  if (are_same(fact->p, more->p)) {
+    fact->bytes |= more->bytes;
+  } else if (fact->bytes == more->bytes) {
+    for (unsigned h = 0; h < 2; h++) fact->p.of[h] |= more->p.of[h];
+  } else {
+    return false;
   }
-  if (same && fact->p0 <= p0 && fact->p1 >= p1 && !(bytes & ~fact->bytes)) return true;
-  /* The same bytes of neighbouring partitions: one fact for both. */
-  if (!same || fact->bytes != bytes || fact->p0 > p1 || p0 > fact->p1) return false;
-  if (fact->p0 > p0) fact->p0 = (uint8_t)p0;
-  if (fact->p1 < p1) fact->p1 = (uint8_t)p1;
-  fact->owed |= owed;
+  fact->owed |= more->owed;
   return true;
 }
 
@@ -186,11 +209,11 @@ void vm_ck_learn(const vm_core *c, unsigned kind, const vm_view *v, unsigned typ
   if (!f) return;
   /* What is lost of other facts must not be owed. */
   if (kind == VM_CK_IS_WRITTEN) vm_ck_pay(c, v);
+  vm_ck_fact more = {.p = parts_of(&b), .type = (uint8_t)type};
   for (uint64_t i = b.lo / BLOCK; i * BLOCK < b.hi; i++) {
-    uint64_t bytes = bytes_in(i, b.lo, b.hi);
+    more.bytes = bytes_in(i, b.lo, b.hi);
     /* The newer one is more likely to be asked for. */
-    if (!join(&f->at[i], bytes, b.p0, b.p1, type, false))
-      f->at[i] = (vm_ck_fact){bytes, (uint8_t)b.p0, (uint8_t)b.p1, (uint8_t)type, false};
+    if (!join(&f->at[i], &more)) f->at[i] = more;
   }
 }
 
@@ -199,14 +222,15 @@ bool vm_ck_owe(const vm_core *c, const vm_view *v, unsigned mark) {
   vm_ck_facts *f = facts_about(c, VM_CK_IS_WRITTEN, v, &b);
   if (!f) return false;
   uint64_t from = b.lo / BLOCK, end = (b.hi + BLOCK - 1) / BLOCK;
+  vm_ck_fact more = {.p = parts_of(&b), .type = (uint8_t)mark, .owed = true};
   for (uint64_t i = from; i < end; i++) {
     vm_ck_fact *fact = &f->at[i];
-    uint64_t bytes = bytes_in(i, b.lo, b.hi);
-    bool over = !(fact->bytes & ~bytes) && b.p0 <= fact->p0 && b.p1 >= fact->p1;
-    if (!over && join(fact, bytes, b.p0, b.p1, mark, true)) continue;
+    more.bytes = bytes_in(i, b.lo, b.hi);
+    bool over = !(fact->bytes & ~more.bytes) && have(more.p, fact->p);
+    if (!over && join(fact, &more)) continue;
     /* What the new fact does not cover stays marked as the old one says. */
     if (!over) pay(c, b.space, b.core, i, i + 1);
-    *fact = (vm_ck_fact){bytes, (uint8_t)b.p0, (uint8_t)b.p1, (uint8_t)mark, true};
+    *fact = more;
   }
   if (f->owed >= f->owed_end) {
     f->owed = (uint32_t)from;
@@ -221,9 +245,11 @@ void vm_ck_unlearn(const vm_core *c, unsigned kind, const vm_box *b) {
   if (!c->check->known[kind][0][0].at || (b->space != ISA_SBUF && b->space != ISA_PSUM)) return;
   const vm_ck_facts *f = facts_of(c, kind, b->space, b->core);
   if (kind == VM_CK_IS_WRITTEN) pay(c, b->space, b->core, b->lo / BLOCK, b->hi / BLOCK + 1);
+  parts p = parts_of(b);
   for (uint64_t i = b->lo / BLOCK; i * BLOCK < b->hi && i < f->n; i++)
     /* The partitions are not divided: what touches some of them takes it from all. */
-    if (f->at[i].p0 < b->p1 && b->p0 < f->at[i].p1) f->at[i].bytes &= ~bytes_in(i, b->lo, b->hi);
+    if ((f->at[i].p.of[0] & p.of[0]) | (f->at[i].p.of[1] & p.of[1]))
+      f->at[i].bytes &= ~bytes_in(i, b->lo, b->hi);
 }
 
 void vm_ck_unlearn_view(const vm_core *c, unsigned kind, const vm_view *v) {
