@@ -8,9 +8,11 @@
 enum { MOST = 8, COLUMN = 40 }; /* references shown; where comments begin */
 enum { BOTH = ISA_MAX_CORES };  /* the core of `core=*` */
 
+/* A hostile opcode has no form to look into. */
 int64_t as_dis_target(const isa_insn *in) { return in->op < ISA_NOPS ? isa_insn_target(in) : -1; }
 
-/* Which pcs lead to each pc of a section: lists in order, by counting. */
+/* Which pcs lead to each pc of a section: lists in order, by counting.
+ * Counting sort: as many lists as pcs, in one array. */
 typedef struct sources {
   uint32_t *first; /* [n + 2]: where the list of a pc begins in from */
   uint32_t *from, n, nfrom;
@@ -44,11 +46,13 @@ static void sources_close(const isa_alloc *al, sources *s) {
   isa_free(al, s->from, ((size_t)s->nfrom + 1) * sizeof *s->from);
 }
 
+/* At least one space, also after a long line. */
 static void to_column(isa_buf *out, size_t line) {
   do isa_buf_puts(out, " ");
   while (!out->failed && out->len - line < COLUMN);
 }
 
+/* pc of a label: where the list of its sources is. */
 static void put_sources(const sources *s, uint32_t pc, isa_buf *out, size_t line) {
   /* Without memory there are no references. */
   if (!s->first || pc > s->n) return;
@@ -63,6 +67,7 @@ static void put_sources(const sources *s, uint32_t pc, isa_buf *out, size_t line
 
 /* ---- Semaphores --------------------------------------------------------------------------- */
 
+/* Barriers of both cores use one semaphore under one number. */
 static bool waits(const isa_wait *w, unsigned core, unsigned sem) {
   return w->cond && w->sem == sem && (core == BOTH || w->core == core);
 }
@@ -70,7 +75,8 @@ static bool updates(const isa_update *u, unsigned core, unsigned sem) {
   return u->kind && u->sem == sem && (core == BOTH || u->core == core);
 }
 
-/* Whether an instruction of core `here` waits for the semaphore, or updates it. */
+/* Whether an instruction of core `here` waits for the semaphore, or updates it.
+ * A barrier waits, and updates the other core's; its take back is not shown. */
 static bool uses(const isa_insn *in, unsigned here, unsigned core, unsigned sem, bool wait) {
   isa_barrier b;
   if (isa_insn_barrier(in, here, &b) &&
@@ -79,7 +85,8 @@ static bool uses(const isa_insn *in, unsigned here, unsigned core, unsigned sem,
   return wait ? waits(&in->wait, core, sem) : updates(&in->upd, core, sem);
 }
 
-/* The first instructions that wait for a semaphore, or update it. */
+/* The first instructions that wait for a semaphore, or update it.
+ * Up to eight; more say only that there are more. */
 static void put_uses(const isa_program *p, unsigned core, unsigned sem, bool wait, isa_buf *out) {
   unsigned shown = 0;
   for (unsigned c = 0; c < p->ncores; c++)
@@ -103,6 +110,7 @@ static void put_uses(const isa_program *p, unsigned core, unsigned sem, bool wai
     }
 }
 
+/* "; updated by sync 4; waited for by vector 2, 9" */
 static void put_sem(const isa_program *p, unsigned core, unsigned sem, isa_buf *out, size_t line) {
   isa_buf updates, waits;
   isa_buf_init(&updates, &out->al);
@@ -121,6 +129,7 @@ static void put_sem(const isa_program *p, unsigned core, unsigned sem, isa_buf *
 
 /* ---- Lines -------------------------------------------------------------------------------- */
 
+/* Where the text is: which section, and which instruction comes next. */
 typedef struct state {
   const isa_program *p;
   sources s;
@@ -133,6 +142,7 @@ static bool starts(const char *line, size_t n, const char *with) {
   return n >= strlen(with) && memcmp(line, with, strlen(with)) == 0;
 }
 
+/* The lines are the program's own text, so they are read as they were printed. */
 static void open_section(state *st, const char *line, size_t n, isa_buf *out) {
   const isa_alloc *al = &out->al;
   if (st->in_section) sources_close(al, &st->s);
@@ -146,7 +156,8 @@ static void open_section(state *st, const char *line, size_t n, isa_buf *out) {
       out->failed = true;
 }
 
-/* `NAME sem 12[, core=1]`: the number, or -1; core BOTH of `, core=*`. */
+/* `NAME sem 12[, core=1]`: the number, or -1; core BOTH of `, core=*`.
+ * The declaration of a semaphore, which has no indent. */
 static int sem_number(const char *line, size_t n, unsigned *core) {
   const char *at = memchr(line, ' ', n);
   size_t left = at ? n - (size_t)(at - line) : 0;
@@ -159,6 +170,7 @@ static int sem_number(const char *line, size_t n, unsigned *core) {
   return v < ISA_NSEMS ? v : -1;
 }
 
+/* Instructions, labels and declarations are told apart by how they begin and end. */
 static void put_line(state *st, const char *line, size_t n, isa_buf *out) {
   size_t start = out->len;
   unsigned core = 0;
@@ -179,6 +191,7 @@ static void put_line(state *st, const char *line, size_t n, isa_buf *out) {
   isa_buf_puts(out, "\n");
 }
 
+/* The whole text is made first: comments need a line's length. */
 void as_dis_text(const isa_program *p, isa_buf *out) {
   isa_buf text;
   state st = {.p = p};

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A name in its scope, and where the search for a fresh one goes on. */
 typedef struct entry {
   const char *name;
   unsigned scope;
@@ -24,6 +25,7 @@ typedef struct names {
 /* Whatever a core or the program declares has scope 0; a label belongs to its section. */
 static unsigned scope_of(const isa_symbol *s) { return 1u + s->core * ISA_NSEQS + s->engine; }
 
+/* Open addressing; half of the table is free, so the search ends. */
 static entry *find(const names *t, const char *name, unsigned scope) {
   size_t i = (size_t)isa_fnv(ISA_FNV_START + scope, name, strlen(name)) & (t->size - 1);
   while (t->v[i].name && (t->v[i].scope != scope || strcmp(t->v[i].name, name) != 0))
@@ -40,11 +42,13 @@ static bool is_name(const char *s) {
   return *s != 0;
 }
 
+/* A dot belongs to labels, and words of the language to nothing. */
 static bool may_be(const char *name, unsigned scope) {
   return (name[0] != '.' || scope) && !isa_is_word(name);
 }
 
-/* Keeps *name when nothing has it yet, else makes it name_2, name_3, ...; false without memory. */
+/* Keeps *name when nothing has it yet, else makes it name_2, name_3, ...; false without memory.
+ * `what` stands in where there is no name that source could have. */
 static bool take(names *t, const char **name, const char *what, unsigned scope) {
   const char *base = *name && is_name(*name) ? *name : what;
   entry *e = find(t, base, scope);
@@ -63,7 +67,8 @@ static bool take(names *t, const char **name, const char *what, unsigned scope) 
   return true;
 }
 
-/* What core 0 has as well keeps core 0's name on core 1. */
+/* What core 0 has as well keeps core 0's name on core 1.
+ * In the order of the cores, so core 0 keeps its names. */
 static bool take_core(names *t, unsigned c) {
   isa_core *core = &t->p->cores[c], *first = &t->p->cores[0];
   bool ok = true;
@@ -82,7 +87,8 @@ static bool take_core(names *t, unsigned c) {
   return ok;
 }
 
-/* Before any name changes: what both cores have as one. */
+/* Before any name changes: what both cores have as one.
+ * isa_shared_sem compares names, which change below. */
 static void find_shared(names *t) {
   const isa_program *p = t->p;
   uint32_t next = 0;
@@ -95,6 +101,7 @@ static void find_shared(names *t) {
   }
 }
 
+/* The program's things first: labels are in scopes of their own. */
 static bool take_all(names *t) {
   isa_program *p = t->p;
   bool ok = true;
@@ -107,6 +114,7 @@ static bool take_all(names *t) {
   return ok;
 }
 
+/* Files of other builders may have any names; the text must assemble again. */
 bool as_dis_names(isa_program *p) {
   const isa_alloc al = p->arena.al;
   size_t n = (size_t)p->ntensors + p->ntiles + p->ngroups + p->nsymbols +

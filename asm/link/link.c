@@ -18,17 +18,21 @@ static unsigned scope_of(const as_link_name *l) {
 
 static bool is_bound(const as_link_name *l, unsigned bind) { return l && l->bind == bind; }
 
-/* Where an object declares a name. */
+/* Where an object declares a name.
+ * The object's own table of files names it; a place shows in messages as if it were
+ * assembled here. */
 static as_pos place(as_linker *k, const as_link_unit *u, const as_link_name *l) {
   if (!l->file) return nowhere;
   return (as_pos){as_src_name(k->j, u->o.program->files[l->file - 1]), l->line, 0, NULL};
 }
 
+/* Objects without line tables have no place to show. */
 static void note_place(as_linker *k, const as_export *e, const char *what) {
   as_pos at = place(k, e->owner, e->link);
   if (at.line) as_note(k->j, at, "%s", what);
 }
 
+/* Exports are kept as symbols, so that a name is found by its text. */
 static void add_export(as_linker *k, as_link_unit *u, const as_link_name *l) {
   as_tok tok = {.text = as_intern(k->j, l->name, strlen(l->name))};
   as_sym *s = as_sym_find(k->j, tok.text, scope_of(l));
@@ -44,6 +48,7 @@ static void add_export(as_linker *k, as_link_unit *u, const as_link_name *l) {
   k->exports[k->nexports++] = (as_export){u, l};
 }
 
+/* Room for all names of all objects: few of them are global. */
 static void gather(as_linker *k) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < k->n; i++) n += k->units[i].o.nnames;
@@ -55,7 +60,8 @@ static void gather(as_linker *k) {
         add_export(k, &k->units[i], &k->units[i].o.names[l]);
 }
 
-/* An object that has the thing for itself, or NULL. */
+/* An object that has the thing for itself, or NULL.
+ * For the message only: who has the thing, but does not share it. */
 static const as_link_unit *keeper(const as_linker *k, const as_link_unit *user,
                                   const as_link_name *l) {
   for (uint32_t i = 0; i < k->n; i++)
@@ -63,6 +69,7 @@ static const as_link_unit *keeper(const as_linker *k, const as_link_unit *user,
   return NULL;
 }
 
+/* NULL after an error that says what to do about it. */
 const as_export *as_link_export(as_linker *k, const as_link_unit *u, const as_link_name *l) {
   /* A name may be global as something else, or be somebody's own: each has its own message, since
    * each is mended elsewhere. */
@@ -84,6 +91,7 @@ const as_export *as_link_export(as_linker *k, const as_link_unit *u, const as_li
             l->kind == AS_L_LABEL ? isa_engines[l->engine].name : "");
     return NULL;
   }
+  /* Names of the same kind may have been meant. */
   as_near w = as_near_open(l->name, strlen(l->name));
   for (uint32_t i = 0; i < k->nexports; i++)
     if (scope_of(k->exports[i].link) == scope_of(l)) as_near_try(&w, k->exports[i].link->name);
@@ -92,7 +100,8 @@ const as_export *as_link_export(as_linker *k, const as_link_unit *u, const as_li
   return NULL;
 }
 
-/* A name for what is in a table of names already: name_2, name_3, ... `taken` marks names. */
+/* A name for what is in a table of names already: name_2, name_3, ... `taken` marks names.
+ * A loop of two objects each with a tile `x` gives x and x_2. */
 static const char *fresh(as_linker *k, const char *name) {
   const char *text = as_intern(k->j, name, strlen(name));
   char *s = as_new(k->j, strlen(name) + 16);
@@ -105,7 +114,8 @@ static const char *fresh(as_linker *k, const char *name) {
   return text;
 }
 
-/* Global names and those that the host sees keep theirs: they are taken first. */
+/* Global names and those that the host sees keep theirs: they are taken first.
+ * The host asks for a tensor by its name, so it cannot be another one. */
 static void take_name(as_linker *k, const as_link_unit *u, const char *name, const char *what) {
   bool *mark = as_sym_mark(k->j, as_intern(k->j, name, strlen(name)));
   if (*mark)
@@ -131,12 +141,14 @@ static void take_names(as_linker *k) {
   }
 }
 
+/* Names that others see stay; all others only have to differ. */
 static const char *name_for(as_linker *k, const as_link_name *l, bool host, const char *name) {
   return host || is_bound(l, AS_L_GLOBAL) ? name : fresh(k, name);
 }
 
 /* ---- What objects declare ----------------------------------------------------------------- */
 
+/* By number: which name an object's tile or tensor has in the table of shared names. */
 static void index_links(as_linker *k, as_link_unit *u) {
   const isa_program *p = u->o.program;
   u->tensor = as_new(k->j, ((size_t)p->ntensors + 1) * sizeof *u->tensor);
@@ -162,6 +174,7 @@ static void index_links(as_linker *k, as_link_unit *u) {
   }
 }
 
+/* An object's tensor i is tensor[i] of the program; 0: not there yet. */
 static void add_tensors(as_linker *k, as_link_unit *u) {
   const isa_program *p = u->o.program;
   for (uint32_t i = 0; i < p->ntensors; i++) {
@@ -175,7 +188,8 @@ static void add_tensors(as_linker *k, as_link_unit *u) {
   }
 }
 
-/* The number of the same groups, in the program already under that name; else how many it has. */
+/* The number of the same groups, in the program already under that name; else how many it has.
+ * Equal lists under another name are a group of their own, for the text's sake. */
 static uint32_t find_group(const isa_program *p, const isa_group *g) {
   uint32_t i = isa_program_find_group(p, g, 0);
   while (i < p->ngroups && strcmp(p->groups[i].name, g->name) != 0)
@@ -202,6 +216,8 @@ static void add_groups(as_linker *k, as_link_unit *u) {
   }
 }
 
+/* Twice over the objects: those with a place of their own first, or another one would
+ * take it. */
 static void add_tiles(as_linker *k, as_link_unit *u, bool fixed) {
   const isa_program *p = u->o.program;
   for (uint32_t i = 0; i < p->ntiles; i++) {
@@ -210,6 +226,8 @@ static void add_tiles(as_linker *k, as_link_unit *u, bool fixed) {
     /* First those that have a place, then the others. */
     if (is_bound(l, AS_L_EXTERN) || fixed != (!l || l->fixed)) continue;
     t.name = name_for(k, l, false, t.name);
+    /* Tiles of one overlay share bytes in their object; another object's of that name
+     * do not. */
     if (t.overlay) { /* a group is the object's own */
       char *group = as_new(k->j, strlen(t.overlay) + 16);
       snprintf(group, strlen(t.overlay) + 16, "%s_%u", t.overlay, (unsigned)(u - k->units) + 1);
@@ -220,7 +238,8 @@ static void add_tiles(as_linker *k, as_link_unit *u, bool fixed) {
       as_note(k->j, nowhere, "it comes from %s", u->file);
       continue;
     }
-    /* Patterns of the tile move as far. */
+    /* Patterns of the tile move as far.
+     * Their offsets are absolute in the memory. */
     u->moved[i + 1] = (int64_t)t.offset - p->tiles[i].offset;
     u->tile[i + 1] = isa_program_tile(k->j->program, &t);
     if (u->tile[i + 1] == 0) as_nomem(k->j);
@@ -234,7 +253,8 @@ static const char *sem_name(const isa_program *p, unsigned first, unsigned last,
   return name;
 }
 
-/* Adds a semaphore of the cores first to last, under one number and name. */
+/* Adds a semaphore of the cores first to last, under one number and name.
+ * A number is free only if it is so on each core that gets it. */
 static void add_sem(as_linker *k, as_link_unit *u, unsigned first, unsigned last, unsigned old,
                     bool fixed) {
   isa_program *p = k->j->program;
@@ -267,14 +287,16 @@ static void add_sems(as_linker *k, as_link_unit *u, bool fixed) {
     for (unsigned s = 0; s < ISA_NSEMS; s++) {
       const as_link_name *l = u->sem_link[core][s];
       bool named = p->cores[core].sem_names[s] != NULL, both = isa_shared_sem(p, s) != NULL;
-      /* Used by its number alone: it keeps that number. */
+      /* Used by its number alone: it keeps that number.
+       * $S[12] of an object that names no such semaphore. */
       if (fixed && !named) u->sem[core][s] = (uint8_t)s;
       if (named && !(both && core) && !is_bound(l, AS_L_EXTERN) && fixed == (!l || l->fixed))
         add_sem(k, u, core, both ? AS_BOTH - 1 : core, s, fixed);
     }
 }
 
-/* What core 0's queue of that name is called in the program; NULL: core 0 has none. */
+/* What core 0's queue of that name is called in the program; NULL: core 0 has none.
+ * A queue's name on core 1 is decided by core 0's, if both have it. */
 static const char *name_on_first(as_linker *k, const as_link_unit *u, const char *name) {
   const isa_core *c = &u->o.program->cores[0];
   for (uint32_t i = 0; i < c->nqueues; i++)
@@ -305,7 +327,8 @@ static void add_queues(as_linker *k, as_link_unit *u) {
 
 /* ---- Externs ------------------------------------------------------------------------------ */
 
-/* What two objects say of one name; l is the extern one. */
+/* What two objects say of one name; l is the extern one.
+ * Two declarations of one thing must agree, whoever is right. */
 static void differ(as_linker *k, const as_link_unit *u, const as_link_name *l, const as_export *e,
                    const char *what) {
   as_error(k->j, place(k, u, l), 1, "the %s `%s` has a different %s in %s than in %s",
@@ -351,6 +374,7 @@ static bool resolve_queue(as_linker *k, as_link_unit *u, const as_link_name *l, 
   const isa_queue *a = &u->o.program->cores[core].queues[mine];
   uint8_t index = e->owner->queue[core][as_link_index(e->link, core)];
   isa_queue *b = &k->j->program->cores[core].queues[index];
+  /* Numbers first: an error below should not lead to more of them. */
   u->queue[core][mine] = index;
   if (a->dge != b->dge || a->rings != b->rings || a->prio != b->prio) {
     differ(k, u, l, e, "form");
@@ -368,6 +392,7 @@ static void resolve_sem(as_link_unit *u, const as_link_name *l, const as_export 
     u->sem[c][l->index] = e->owner->sem[c][e->link->index];
 }
 
+/* Tensors and tiles are of the program; what a core has must be of the same core. */
 static void resolve(as_linker *k, as_link_unit *u, const as_link_name *l) {
   const as_export *e = as_link_export(k, u, l);
   if (!e) return;
@@ -389,7 +414,8 @@ static void resolve(as_linker *k, as_link_unit *u, const as_link_name *l) {
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-/* Moved operands may break rules that they kept before. */
+/* Moved operands may break rules that they kept before.
+ * A tile at another place may cross a bank, say. */
 static void check_code(as_linker *k) {
   const isa_program *p = k->j->program;
   isa_error e;
@@ -404,6 +430,7 @@ static void check_code(as_linker *k) {
   }
 }
 
+/* Where each object's code begins, for the headings of the listing. */
 static void list(as_linker *k) {
   const char **object = as_new(k->j, (size_t)k->n * sizeof *object);
   uint32_t(*base)[AS_NSECTIONS] = as_new(k->j, (size_t)k->n * sizeof *base);
@@ -416,12 +443,14 @@ static void list(as_linker *k) {
 }
 
 static void run_units(as_linker *k) {
+  /* Errors are collected within a step; the next one needs the last to be whole. */
   as_job *j = k->j;
   for (uint32_t i = 0; i < k->n; i++) index_links(k, &k->units[i]);
   gather(k);
   if (j->errors == 0) take_names(k);
   /* A name that is missing would only be missed again. */
   if (j->errors) return;
+  /* Twice for places: fixed ones first. */
   for (unsigned fixed = 2; fixed-- > 0;) /* what has its place goes first */
     for (uint32_t i = 0; i < k->n; i++) {
       add_tiles(k, &k->units[i], fixed);
@@ -437,16 +466,19 @@ static void run_units(as_linker *k) {
       if (k->units[i].o.names[l].bind == AS_L_EXTERN)
         resolve(k, &k->units[i], &k->units[i].o.names[l]);
   if (j->errors) return;
+  /* All code, then branches: a branch may lead to an object that comes later. */
   for (uint32_t i = 0; i < k->n; i++) as_link_code(k, &k->units[i]);
   for (uint32_t i = 0; i < k->n; i++) as_link_branches(k, &k->units[i]);
   as_own_queues(j->program);
   as_link_symbols(k);
   as_order(j, j->program);
+  /* The rules once more, for the program as it is now. */
   check_code(k);
 }
 
 static void read_units(as_linker *k, const as_file *files) {
   as_job *j = k->j;
+  /* Each object is read as hostile input. */
   isa_error e;
   for (uint32_t i = 0; i < k->n; i++) {
     as_link_unit *u = &k->units[i];
@@ -485,7 +517,8 @@ isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_res
   as_job job;
   memset(&job, 0, sizeof job);
   memset(out, 0, sizeof *out);
-  /* The result is a program. */
+  /* The result is a program.
+   * Extern names are errors now. */
   opts.relocatable = false;
   job.o = &opts;
   job.out = out;
@@ -504,9 +537,11 @@ isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_res
   if (job.status == ISA_OK && job.errors) job.status = ISA_SYNTAX;
   if (job.status == ISA_OK) {
     out->program = job.program;
+    /* Now it is the result's. */
     job.program = NULL;
   }
   isa_program_free(job.program);
+  /* Their patterns and names were copied. */
   for (uint32_t i = 0; k.units && i < n; i++) isa_program_free(k.units[i].o.program);
   isa_free(&job.al, k.units, (n + (size_t)1) * sizeof(as_link_unit));
   as_intern_free(&job);
@@ -514,6 +549,7 @@ isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_res
   return job.status;
 }
 
+/* Objects and programs begin alike; as_object_read tells them apart. */
 bool as_is_object(const void *data, size_t n) {
   return n >= 4 && memcmp(data, ISA_IMAGE_MAGIC, 4) == 0;
 }

@@ -8,7 +8,8 @@
 
 /* ---- Code --------------------------------------------------------------------------------- */
 
-/* The program's number of an object's peer, whose group has another number there. */
+/* The program's number of an object's peer, whose group has another number there.
+ * Equal peers of two objects become one. */
 static uint32_t copied_peer(as_linker *k, const as_link_unit *u, uint32_t slot) {
   if (slot == 0 || slot > u->o.program->npeers) return 0;
   isa_peer peer = u->o.program->peers[slot - 1];
@@ -19,6 +20,7 @@ static uint32_t copied_peer(as_linker *k, const as_link_unit *u, uint32_t slot) 
   return n;
 }
 
+/* to[i]: the program's number of the object's pattern i; to[0] stays 0. */
 static void copy_aps(as_linker *k, as_link_unit *u, unsigned core) {
   const isa_core *c = &u->o.program->cores[core];
   uint32_t *to = u->ap[core] = as_new(k->j, ((size_t)c->naps + 1) * sizeof *to);
@@ -27,7 +29,8 @@ static void copy_aps(as_linker *k, as_link_unit *u, unsigned core) {
     if (ap.space == ISA_HBM) {
       ap.base = u->tensor[ap.base];
     } else if (ap.base) {
-      /* An offset beyond 64 bits is refused by check_code. */
+      /* An offset beyond 64 bits is refused by check_code.
+       * INT64_MIN is outside of any tile. */
       if (__builtin_add_overflow(ap.offset, u->moved[ap.base], &ap.offset)) ap.offset = INT64_MIN;
       ap.base = u->tile[ap.base];
     }
@@ -39,8 +42,11 @@ static void copy_aps(as_linker *k, as_link_unit *u, unsigned core) {
   }
 }
 
+/* Numbers of patterns in the form that isa_insn_take wants. */
 static uint32_t copied_ap(void *aps, uint32_t ap) { return ((const uint32_t *)aps)[ap]; }
 
+/* Everything that is a number of something: semaphores, queues, groups, places, labels,
+ * patterns. */
 static isa_insn copy_insn(as_linker *k, const as_link_unit *u, unsigned core, unsigned section,
                           const isa_insn *from) {
   isa_insn in = *from;
@@ -65,6 +71,7 @@ static isa_insn copy_insn(as_linker *k, const as_link_unit *u, unsigned core, un
   return in;
 }
 
+/* One file of two objects has two numbers here; as_order makes them one. */
 static void copy_files(as_linker *k, const as_link_unit *u, uint32_t *to) {
   for (uint32_t i = 0; i < u->o.program->nfiles; i++) {
     to[i + 1] = isa_program_file(k->j->program, u->o.program->files[i]);
@@ -72,7 +79,8 @@ static void copy_files(as_linker *k, const as_link_unit *u, uint32_t *to) {
   }
 }
 
-/* Gives what is added to the number of a call. */
+/* Gives what is added to the number of a call.
+ * Calls refer to earlier ones, so all of them are moved by the same amount. */
 static uint32_t copy_calls(as_linker *k, const as_link_unit *u, const uint32_t *files) {
   isa_program *p = k->j->program;
   uint32_t before = p->ncalls;
@@ -86,6 +94,7 @@ static uint32_t copy_calls(as_linker *k, const as_link_unit *u, const uint32_t *
   return before;
 }
 
+/* The object's code follows that of the objects before it. */
 static void copy_section(as_linker *k, as_link_unit *u, unsigned section, const uint32_t *files,
                          uint32_t calls) {
   unsigned core = as_core_of(section), engine = as_engine_of(section);
@@ -103,6 +112,7 @@ static void copy_section(as_linker *k, as_link_unit *u, unsigned section, const 
   }
 }
 
+/* Before the code: triggers name transfers by their number in the queue. */
 static void copy_statics(as_linker *k, as_link_unit *u, unsigned core) {
   const isa_core *c = &u->o.program->cores[core];
   for (uint32_t q = 0; q < c->nqueues; q++) {
@@ -127,6 +137,7 @@ void as_link_code(as_linker *k, as_link_unit *u) {
     copy_section(k, u, s, files, calls);
 }
 
+/* Branches to labels of other objects, once all code has its place. */
 void as_link_branches(as_linker *k, as_link_unit *u) {
   for (uint32_t i = 0; i < u->o.nrelocs; i++) {
     const as_reloc *r = &u->o.relocs[i];
@@ -139,7 +150,9 @@ void as_link_branches(as_linker *k, as_link_unit *u) {
   }
 }
 
-/* Labels by section and pc; the objects' are so, and the objects follow one another. */
+/* Labels by section and pc; the objects' are so, and the objects follow one another.
+ * Local names of two objects may be equal; the later one gets the object's number
+ * behind it. */
 void as_link_symbols(as_linker *k) {
   as_job *j = k->j;
   for (unsigned s = 0; s < AS_NSECTIONS; s++)

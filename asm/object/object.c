@@ -21,6 +21,7 @@ static void pad(isa_buf *b, size_t start, size_t align) {
   while ((b->len - start) % align != 0 && !b->failed) isa_buf_add(b, "", 1);
 }
 
+/* A record: kind, bind, fixed, core, engine; then index, align, room, the name. */
 static void put_names(const as_object *o, isa_buf *b) {
   put32(b, o->nnames);
   for (uint32_t i = 0; i < o->nnames; i++) {
@@ -39,6 +40,7 @@ static void put_names(const as_object *o, isa_buf *b) {
   }
 }
 
+/* A relocation: which instruction, and the number of its label's name. */
 static void put_relocs(const as_object *o, isa_buf *b) {
   for (uint32_t i = 0; i < o->nrelocs; i++) {
     const as_reloc *r = &o->relocs[i];
@@ -49,6 +51,7 @@ static void put_relocs(const as_object *o, isa_buf *b) {
   }
 }
 
+/* As many places as names, in the same order. */
 static void put_places(const as_object *o, isa_buf *b) {
   for (uint32_t i = 0; i < o->nnames; i++) {
     put32(b, o->names[i].file);
@@ -56,7 +59,8 @@ static void put_places(const as_object *o, isa_buf *b) {
   }
 }
 
-/* Appends a section's bytes and fills its entry. */
+/* Appends a section's bytes and fills its entry.
+ * Sections begin at multiples of 8, as in any image. */
 static void put_section(isa_buf *out, size_t start, uint32_t entry, const char *tag,
                         const as_object *o, void (*put)(const as_object *, isa_buf *)) {
   pad(out, start, 8);
@@ -70,11 +74,13 @@ static void put_section(isa_buf *out, size_t start, uint32_t entry, const char *
   isa_put64(e + 16, out->len - at);
 }
 
+/* The hash covers what follows it, so it is written last. */
 static void rehash(uint8_t *file, size_t n) {
   isa_put64(file + 8, isa_fnv(ISA_FNV_START, file + IMAGE_HASHED, n - IMAGE_HASHED));
 }
 
-/* Copies an image with `more` entries more in its table (fewer, when negative). */
+/* Copies an image with `more` entries more in its table (fewer, when negative).
+ * Offsets in the table count from the file's start: it moves with the table's length. */
 static void copy_image(const uint8_t *image, size_t n, int more, isa_buf *out) {
   size_t start = out->len;
   uint32_t old = isa_get32(image + 40), sections = (uint32_t)((int64_t)old + more);
@@ -95,6 +101,7 @@ static void copy_image(const uint8_t *image, size_t n, int more, isa_buf *out) {
   }
 }
 
+/* EXTN, RELO if there is one, DECL. */
 bool as_object_write(const as_object *o, isa_buf *out) {
   isa_buf image;
   size_t start = out->len;
@@ -126,6 +133,7 @@ typedef struct reader {
   isa_error *e;
 } reader;
 
+/* A part of the file, within its bytes. */
 typedef struct piece {
   const uint8_t *at;
   size_t n;
@@ -143,6 +151,7 @@ static bool tag_is(const reader *r, uint32_t entry, const char *tag) {
   return isa_get32(r->data + IMAGE_TABLE + (size_t)entry * IMAGE_ENTRY) == image_tag(tag);
 }
 
+/* Bounded before anything of it is read. */
 static bool get_piece(const reader *r, uint32_t entry, piece *out) {
   const uint8_t *e = r->data + IMAGE_TABLE + (size_t)entry * IMAGE_ENTRY;
   uint64_t at = isa_get64(e + 8), n = isa_get64(e + 16);
@@ -152,13 +161,15 @@ static bool get_piece(const reader *r, uint32_t entry, piece *out) {
   return true;
 }
 
-/* The sections of objects. */
+/* The sections of objects.
+ * n: how many of these sections the file has. */
 typedef struct pieces {
   piece names, relocs, places; /* at NULL: the file lacks it */
   uint32_t n;
 } pieces;
 
-/* Takes the section that is last of those not yet taken, if it has that tag. */
+/* Takes the section that is last of those not yet taken, if it has that tag.
+ * They stand at the end of the table, so taking them away moves nothing else. */
 static bool take_last(const reader *r, uint32_t sections, const char *tag, pieces *p, piece *out) {
   uint32_t entry = sections - p->n - 1;
   /* A program has at least one section of its own. */
@@ -167,7 +178,8 @@ static bool take_last(const reader *r, uint32_t sections, const char *tag, piece
   return get_piece(r, entry, out);
 }
 
-/* Finds the sections of objects, and how many bytes of the file are the program's. */
+/* Finds the sections of objects, and how many bytes of the file are the program's.
+ * end: where the program's own bytes end. */
 static bool split(const reader *r, pieces *p, size_t *end) {
   if (r->n < IMAGE_TABLE || memcmp(r->data, ISA_IMAGE_MAGIC, 4) != 0)
     return bad(r, "it does not begin with \\x7fSBC");
@@ -194,7 +206,8 @@ static bool split(const reader *r, pieces *p, size_t *end) {
   return true;
 }
 
-/* Whether both cores have it: semaphores, under one number and name, and queues. */
+/* Whether both cores have it: semaphores, under one number and name, and queues.
+ * A name of both cores has an index on each: index, and for queues align. */
 static bool on_both(const isa_program *p, const as_link_name *l) {
   if (p->ncores < ISA_MAX_CORES || l->engine >= ISA_NSEQS) return false;
   if (l->kind == AS_L_SEM) return l->index < ISA_NSEMS && isa_shared_sem(p, l->index);
@@ -211,10 +224,12 @@ static bool in_table(const isa_program *p, const as_link_name *l) {
   case AS_L_TILE: return l->index >= 1 && l->index <= p->ntiles;
   case AS_L_SEM: return l->index < ISA_NSEMS && c->sem_names[l->index];
   case AS_L_QUEUE: return l->index < c->nqueues;
+  /* A label may be one past the last instruction. */
   default: return l->index <= c->code[l->engine].n;
   }
 }
 
+/* p moves on past the record. */
 static bool get_name(const reader *r, piece *p, as_link_name *l) {
   if (p->n < NAME_RECORD) return bad(r, "EXTN ends early");
   const uint8_t *at = p->at;
@@ -240,6 +255,7 @@ static bool get_name(const reader *r, piece *p, as_link_name *l) {
   return true;
 }
 
+/* The count comes first. */
 static bool get_names(const reader *r, piece p) {
   uint32_t n = p.n >= 4 ? isa_get32(p.at) : 0;
   /* So that the count is bounded by the bytes. */
@@ -254,7 +270,8 @@ static bool get_names(const reader *r, piece p) {
   return p.n == 0 || bad(r, "there are bytes after the names of EXTN");
 }
 
-/* Where the names are declared; older objects have no such section. */
+/* Where the names are declared; older objects have no such section.
+ * Messages then have no place. */
 static bool get_places(const reader *r, piece p) {
   as_object *o = r->o;
   if (!p.at) return true;
@@ -268,6 +285,7 @@ static bool get_places(const reader *r, piece p) {
   return true;
 }
 
+/* Only a branch has a label to be filled in. */
 static bool has_label(const isa_program *p, const as_reloc *l) {
   if (l->core >= p->ncores || l->engine >= ISA_NSEQS) return false;
   const isa_code *c = &p->cores[l->core].code[l->engine];
@@ -275,6 +293,7 @@ static bool has_label(const isa_program *p, const as_reloc *l) {
   return isa_insn_target(&c->insns[l->pc]) >= 0;
 }
 
+/* A record for each branch that leaves the object. */
 static bool get_relocs(const reader *r, piece p) {
   if (p.n % RELOC_RECORD) return bad(r, "RELO ends early");
   uint32_t n = (uint32_t)(p.n / RELOC_RECORD);
@@ -295,6 +314,7 @@ static bool get_relocs(const reader *r, piece p) {
   return true;
 }
 
+/* What is left after taking the sections away is a program's image. */
 bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, isa_error *e) {
   reader r = {data, n, a, out, e};
   pieces p;
@@ -319,6 +339,7 @@ bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, is
   return false;
 }
 
+/* An object that only uses the name has no thing to share. */
 bool as_object_keeps(const as_object *o, const as_link_name *l) {
   const isa_program *p = o->program;
   unsigned core = l->core < ISA_MAX_CORES ? l->core : 0;

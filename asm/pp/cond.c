@@ -148,16 +148,19 @@ static int token_is(const as_tok *t, uint32_t n, unsigned cond) {
   if (cond == C_empty) return n == 0;
   if (cond == C_token) return n == 1;
   if (cond == C_str) return t->kind == AS_T_STR;
+  /* %ifnum, %ifint, %iffloat: a sign may stand before the number. */
   if (cond == C_id) return t->kind == AS_T_NAME;
   if (t->kind == AS_T_PUNCT && (t->punct == '-' || t->punct == '+')) t++;
   return (t->kind == AS_T_INT && cond != C_float) || (t->kind == AS_T_FLOAT && cond != C_int);
 }
 
+/* A name is asked for here, and must not be replaced by what it means. */
 bool as_pp_cond_expands(unsigned cond) {
   return cond != C_def && cond != C_defalias && cond != C_macro && cond != C_ctx && cond != C_env &&
          cond != C_using && cond != C_usable;
 }
 
+/* -1: an error was reported; no branch is taken then. */
 int as_pp_cond_holds(as_pp *pp, unsigned cond, const as_tok *at, const as_tok *v, uint32_t n) {
   switch (cond) {
   case C_def:
@@ -183,6 +186,7 @@ static int holds(as_pp *pp, unsigned cond, const as_tok *v, uint32_t n) {
 
 /* ---- Nesting ------------------------------------------------------------------------------ */
 
+/* Made once for all depths, as it is small. */
 static as_pp_cond *push_cond(as_pp *pp, as_pos at) {
   if (pp->nconds == PP_MAX_IF) as_fatal(pp->j, at, "%%if nested deeper than %d", PP_MAX_IF);
   if (!pp->conds) pp->conds = as_new(pp->j, PP_MAX_IF * sizeof *pp->conds);
@@ -192,7 +196,8 @@ static as_pp_cond *push_cond(as_pp *pp, as_pos at) {
   return c;
 }
 
-/* Decides a branch that may be taken; a condition with an error takes none. */
+/* Decides a branch that may be taken; a condition with an error takes none.
+ * Four directives for each condition: %if, %ifn, %elif, %elifn. */
 static void decide(as_pp *pp, as_pp_cond *c, unsigned d, const as_tok *v, uint32_t n) {
   unsigned i = d - PP_D_IF;
   int r = holds(pp, i / 4, v, n);
@@ -204,6 +209,7 @@ static void decide(as_pp *pp, as_pp_cond *c, unsigned d, const as_tok *v, uint32
 }
 
 void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad) {
+  /* In hidden text only the nesting counts: a condition is not evaluated. */
   bool opens = d >= PP_D_IF && !((d - PP_D_IF) & 2);
   if (opens) {
     bool dead = as_pp_skipping(pp) || bad;
@@ -216,6 +222,7 @@ void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad)
     as_error(pp->j, v->pos, v->len, "`%%%s` without `%%if`", v->text);
     return;
   }
+  /* An %else twice, or a condition after it, would be dead. */
   as_pp_cond *c = &pp->conds[pp->nconds - 1];
   if (d == PP_D_endif) {
     pp->nconds--;
@@ -228,6 +235,7 @@ void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad)
     /* Only where no branch before it has been taken. */
     c->state = c->state == PP_WAITING && !bad ? PP_TAKING : PP_DONE;
   } else {
+    /* A branch was taken: the others are passed over without being read. */
     if (c->state == PP_WAITING && !bad)
       decide(pp, c, d, v, n);
     else

@@ -5,7 +5,8 @@
 
 /* ---- Repetition --------------------------------------------------------------------------- */
 
-/* An integer that is all of the line; false after an error. */
+/* An integer that is all of the line; false after an error.
+ * %rep and %rotate take an expression. */
 static bool read_int(as_pp *pp, const as_tok *v, uint32_t n, int64_t *out) {
   if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return false;
   as_cur c = {pp->j, pp->out.v};
@@ -17,11 +18,13 @@ static void rep(as_pp *pp, const as_tok *v, uint32_t n) {
   int64_t count = 0;
   as_pp_body body;
   bool ok = read_int(pp, v, n, &count);
+  /* A negative count is most often a difference that was taken the wrong way around. */
   if (ok && count < 0)
     as_error(pp->j, at, 4, "%%rep of %lld times: the count must be at least 0", (long long)count);
   if (ok && count > PP_MAX_REP)
     as_fatal(pp->j, at, "%%rep of %lld times: the limit is %d", (long long)count, PP_MAX_REP);
-  /* The body is read in any case, so that its lines are not taken for others. */
+  /* The body is read in any case, so that its lines are not taken for others.
+   * An empty body would be repeated for nothing. */
   if (!as_pp_collect(pp, at, PP_B_REP, &body) || !ok || count <= 0 || body.begin == body.end)
     return;
   as_pp_frame *outer = as_pp_top(pp), *f = as_pp_push(pp, PP_REP, at);
@@ -94,6 +97,7 @@ static void context(as_pp *pp, unsigned d, const as_tok *v) {
   const char *name;
   if (!read_context(pp, v, &name)) return;
   as_pp_context *c = pp->context;
+  /* %push makes local names of a block; %pop drops them. */
   if (d == PP_D_push) {
     /* Contexts are counted, as calls are: each has local names of its own. */
     if (++pp->calls > PP_MAX_CALLS)
@@ -115,7 +119,8 @@ static void context(as_pp *pp, unsigned d, const as_tok *v) {
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-/* The file named by all n tokens after v; NULL after an error. */
+/* The file named by all n tokens after v; NULL after an error.
+ * After expansion: a file's name may come from a define. */
 static const char *read_path(as_pp *pp, const as_tok *v, uint32_t n) {
   if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return NULL;
   const as_tok *path = pp->out.v;
@@ -126,6 +131,7 @@ static const char *read_path(as_pp *pp, const as_tok *v, uint32_t n) {
   return NULL;
 }
 
+/* The file is noted for -M, and not read. */
 static void depend(as_pp *pp, const as_tok *v, uint32_t n) {
   const char *path = read_path(pp, v, n);
   if (path) as_src_depend(pp->j, path);
@@ -145,6 +151,7 @@ static void path_search(as_pp *pp, const as_tok *v, uint32_t n) {
   if (path) as_pp_set_string(pp, name, path, (uint32_t)strlen(path), v->text[0] == 'i');
 }
 
+/* The listing has the line; what the file makes comes after it. */
 static void include(as_pp *pp, const as_tok *v, uint32_t n) {
   const char *path = read_path(pp, v, n);
   uint32_t source;
@@ -160,6 +167,7 @@ static void include(as_pp *pp, const as_tok *v, uint32_t n) {
 static bool line_calls(as_pp *pp, const as_tok **t, as_expansion **out) {
   as_expansion **to = out;
   *out = NULL;
+  /* Each part has four tokens; the first that has another form ends them. */
   while ((*t)->kind == AS_T_NAME) {
     const as_tok *v = *t;
     bool round = strcmp(v->text, "round") == 0;
@@ -186,6 +194,7 @@ static void line(as_pp *pp, const as_tok *v) {
   as_pp_frame *f = as_pp_top(pp);
   const as_tok *t = v + 1;
   uint32_t step = 1, file = f->lex.file;
+  /* Only in files: a macro's lines have the places of its calls. */
   bool ok = f->kind == PP_FILE && t->kind == AS_T_INT && t->v.ival >= 0 && t->v.ival <= INT32_MAX;
   int64_t number = t->v.ival;
   /* All following lines have no place either. */
@@ -206,6 +215,7 @@ static void line(as_pp *pp, const as_tok *v) {
                                 : "`%%line` is inside a macro or %%rep");
     return;
   }
+  /* The next line counts as this number. */
   f->lex.line = (uint32_t)number;
   f->lex.step = step;
   f->lex.file = file;
@@ -214,6 +224,7 @@ static void line(as_pp *pp, const as_tok *v) {
 
 /* ---- Messages ----------------------------------------------------------------------------- */
 
+/* Strings without their quotes, the rest as written. */
 static void message(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return;
   const as_toks *t = &pp->out;
@@ -234,6 +245,7 @@ static void message(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   char *text = b.failed ? NULL : isa_arena_strn(&pp->j->arena, s, b.len);
   isa_buf_free(&b);
   if (!text) as_nomem(pp->j);
+  /* %fatal ends the job, the others go on. */
   switch (d) {
   case PP_D_error: as_error(pp->j, v->pos, v->len, "%s", text); break;
   case PP_D_fatal: as_fatal(pp->j, v->pos, "%s", text);

@@ -7,6 +7,7 @@ enum { MAX_ARGS = 256 };
 
 /* ---- Forms -------------------------------------------------------------------------------- */
 
+/* Through aliases, to the name at their end. */
 static as_pp_define **chain(as_pp *pp, const char *name, bool nocase) {
   while (as_pp_macros(pp, name)->alias) name = as_pp_macros(pp, name)->alias;
   if (!nocase) return &as_pp_macros(pp, name)->def;
@@ -14,6 +15,7 @@ static as_pp_define **chain(as_pp *pp, const char *name, bool nocase) {
   return &as_pp_macros(pp, as_pp_lower(pp, name))->def_nocase;
 }
 
+/* f(a) and f(a, b) are two forms; f without parentheses is another kind of thing. */
 as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase) {
   as_pp_define **at = chain(pp, name->text, nocase);
   /* A name without parameters would hide all its other forms. */
@@ -23,6 +25,7 @@ as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool no
     as_note(pp->j, (as_pos){0}, "write `%%undef %s` before the other form", name->text);
     return NULL;
   }
+  /* The same number of parameters: that form is defined anew. */
   while (*at && (*at)->nparams != nparams) at = &(*at)->next;
   if (!*at) {
     *at = as_new(pp->j, sizeof **at);
@@ -39,7 +42,8 @@ void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n) {
   /* A redefinition reuses the room. */
   d->body = as_grow(pp->j, d->body, 0, n, &d->cap, sizeof *d->body);
   if (n) memcpy(d->body, v, n * sizeof *v);
-  /* The space of the call counts, not that of the definition. */
+  /* The space of the call counts, not that of the definition.
+   * x has the space of its use, whatever stood before it in the definition. */
   if (n) d->body[0].space_before = false;
   d->n = n;
 }
@@ -48,7 +52,8 @@ void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n) {
 
 static bool is_punct(const as_tok *t, unsigned c) { return t->kind == AS_T_PUNCT && t->punct == c; }
 
-/* Reads `a, b)`; the number of parameters, or -1 after an error. */
+/* Reads `a, b)`; the number of parameters, or -1 after an error.
+ * The cursor ends behind the parenthesis. */
 static int32_t read_params(as_pp *pp, const as_tok **t, const char **params) {
   int32_t n = 0;
   if (is_punct(*t, ')')) {
@@ -89,7 +94,8 @@ static int32_t read_params(as_pp *pp, const as_tok **t, const char **params) {
   return n;
 }
 
-/* Copies a body to pp->temp, its parameters replaced by their numbers. */
+/* Copies a body to pp->temp, its parameters replaced by their numbers.
+ * Parameters become numbers, so that a call need not compare names. */
 static void mark_params(as_pp *pp, const as_tok *t, const char **params, int32_t nparams) {
   pp->temp.n = 0;
   for (; t->kind != AS_T_END; t++) {
@@ -116,6 +122,7 @@ static void define(as_pp *pp, const as_tok *name, bool now, bool nocase) {
     nparams = read_params(pp, &t, params);
     if (nparams < 0) return;
   }
+  /* A body may name its own parameters only. */
   mark_params(pp, t, params, nparams);
   as_toks *body = &pp->temp;
   /* Expanded where it is defined, not where it is called. */
@@ -127,6 +134,7 @@ static void define(as_pp *pp, const as_tok *name, bool now, bool nocase) {
   if (d) as_pp_set_body(pp, d, body->v, body->n);
 }
 
+/* The value now: what it is made of may change later. */
 static void assign(as_pp *pp, const as_tok *name, uint32_t n, bool nocase) {
   as_val v;
   if (!as_pp_expand(pp, name + 1, n, name + 1 + n, &pp->out)) return;
@@ -138,6 +146,7 @@ static void assign(as_pp *pp, const as_tok *name, uint32_t n, bool nocase) {
   as_pp_set(pp, name, t, count, nocase);
 }
 
+/* All forms of the name, in both ways of writing it. */
 static void undef(as_pp *pp, const as_tok *name) {
   *chain(pp, name->text, false) = NULL;
   if (pp->any_nocase) *chain(pp, name->text, true) = NULL;

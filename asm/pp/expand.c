@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Longer names and more rounds are macro bombs, not programs. */
 enum { MAX_NAME = 4095, MAX_PASTES = 64 };
 
 static bool is_punct(const as_tok *t, unsigned c) { return t->kind == AS_T_PUNCT && t->punct == c; }
@@ -14,6 +15,7 @@ static bool is_word(const as_tok *t) {
   return t->kind == AS_T_NAME || t->kind == AS_T_INT || t->kind == AS_T_FLOAT;
 }
 
+/* Steps bound the time of a line, whatever its macros do. */
 static void step(as_pp *pp, const as_tok *t, uint32_t n) {
   pp->steps += n;
   if (pp->steps > PP_MAX_STEPS)
@@ -30,6 +32,7 @@ static bool join_last(as_pp *pp, const as_tok *t, as_toks *out) {
 }
 
 void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out) {
+  /* Characters bound the length of a line. */
   pp->chars += t->len + 1u;
   if (pp->chars > PP_MAX_LINE)
     as_fatal(pp->j, t->pos, "the line is longer than %d characters after expansion", PP_MAX_LINE);
@@ -47,6 +50,7 @@ void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out) {
 
 /* ---- Inputs ------------------------------------------------------------------------------- */
 
+/* A stack on the heap: macros in macros use no stack of the host. */
 static as_pp_input *open_input(as_pp *pp, const as_pp_input *in) {
   pp->inputs = as_grow(pp->j, pp->inputs, pp->ninputs, 1, &pp->cap_inputs, sizeof *pp->inputs);
   pp->inputs[pp->ninputs] = *in;
@@ -62,7 +66,8 @@ static void close_input(as_pp *pp) {
   pp->scratch.n = in->mark;
 }
 
-/* The next token of the inputs from base up, which end as they are used up; false: no more. */
+/* The next token of the inputs from base up, which end as they are used up; false: no more.
+ * Inputs end in order: the macro that was called last is read first. */
 static bool next(as_pp *pp, uint32_t base, as_tok *t) {
   for (; pp->ninputs > base; close_input(pp)) {
     as_pp_input *in = &pp->inputs[pp->ninputs - 1];
@@ -78,6 +83,7 @@ static bool next(as_pp *pp, uint32_t base, as_tok *t) {
   return false;
 }
 
+/* The parenthesis may be in the text after the macro that gave f. */
 static bool paren_follows(const as_pp *pp, uint32_t base) {
   for (uint32_t i = pp->ninputs; i-- > base;) {
     /* Inputs that are used up are passed. */
@@ -91,6 +97,7 @@ static bool paren_follows(const as_pp *pp, uint32_t base) {
 
 static bool expand_level(as_pp *pp, uint32_t base, as_toks *out);
 
+/* Ranges, not pointers: the tokens of pp->args move as they grow. */
 static void add_range(as_pp *pp, uint32_t at, uint32_t n) {
   pp->ranges = as_grow(pp->j, pp->ranges, pp->nranges, 1, &pp->cap_ranges, sizeof *pp->ranges);
   pp->ranges[pp->nranges++] = (as_pp_range){at, n};
@@ -109,6 +116,8 @@ static as_pp_range unbraced(const as_pp *pp, as_pp_range r) {
   return (as_pp_range){r.at + 1, r.n - 2};
 }
 
+/* From the parenthesis to the one that closes it; commas within brackets belong to an
+ * argument. */
 bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole) {
   unsigned parens = 0, brackets = 0, braces = 0;
   uint32_t from = pp->args.n;
@@ -129,6 +138,7 @@ bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole) {
       continue;
     }
     if (is_punct(&t, '(') && braces == 0) parens++;
+    /* Unbalanced ] and } are text. */
     if (closes) parens--;
     if (is_punct(&t, '[')) brackets++;
     if (is_punct(&t, ']') && brackets) brackets--;
@@ -140,6 +150,7 @@ bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole) {
   return false;
 }
 
+/* Forms of one name are told apart by their number of parameters. */
 static as_pp_define *choose(as_pp *pp, as_pp_define *d, const as_tok *name, uint32_t first) {
   uint32_t n = pp->nranges - first;
   for (as_pp_define *f = d; f; f = f->next)
@@ -157,7 +168,8 @@ static bool expand_arg(as_pp *pp, as_pp_range *r, const as_tok *name) {
   if (++pp->nest > PP_MAX_NEST)
     as_fatal(pp->j, name->pos, "calls of macros within their arguments are deeper than %d",
              PP_MAX_NEST);
-  /* The results go where the arguments are kept, after them. */
+  /* The results go where the arguments are kept, after them.
+   * Only so may a macro occur in its own argument: f(f(1)) is expanded inside out. */
   uint32_t base = pp->ninputs, at = pp->args.n, outer = pp->arg_start;
   open_input(pp, &(as_pp_input){
                      .buf = &pp->args, .at = r->at, .end = r->at + r->n, .mark = pp->scratch.n});
@@ -179,6 +191,7 @@ static bool expand_args(as_pp *pp, uint32_t first, const as_tok *name) {
   return true;
 }
 
+/* Copied to scratch, since what v points to may be a buffer that changes. */
 void as_pp_read_next(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *call) {
   uint32_t at = pp->scratch.n;
   as_tok *to = as_toks_grow(pp->j, &pp->scratch, n);
@@ -200,6 +213,7 @@ static bool is_paste(const as_tok *t) { return t->kind == AS_T_PP && t->punct ==
 static void fill_in(as_pp *pp, const as_pp_define *f, uint32_t first, const as_tok *call) {
   uint32_t start = pp->scratch.n;
   for (uint32_t i = 0; i < f->n; i++) {
+    /* Parameters are numbers by now (define.c), so no name is compared. */
     const as_tok *t = &f->body[i];
     if (t->kind == AS_T_PP && t->punct == AS_PP_ARG) {
       as_pp_range r = pp->ranges[first + (uint32_t)t->v.ival];
@@ -219,6 +233,7 @@ static void fill_in(as_pp *pp, const as_pp_define *f, uint32_t first, const as_t
     }
     step(pp, call, 1);
     as_tok *to = as_toks_add(pp->j, &pp->scratch);
+    /* An error in what the body gives is told at the call. */
     *to = *t;
     to->pos = call->pos;
   }
@@ -227,6 +242,7 @@ static void fill_in(as_pp *pp, const as_pp_define *f, uint32_t first, const as_t
 static bool call_define(as_pp *pp, uint32_t base, as_pp_define *d, const as_tok *name) {
   uint32_t first = pp->nranges, mark = pp->args.n;
   if (!as_pp_read_args(pp, base, name, false)) return false;
+  /* A chosen form that fails leaves its buffers: the line is given up. */
   as_pp_define *f = choose(pp, d, name, first);
   if (!f || !expand_args(pp, first, name)) return false;
   uint32_t at = pp->scratch.n;
@@ -244,7 +260,8 @@ static bool call_define(as_pp *pp, uint32_t base, as_pp_define *d, const as_tok 
   return true;
 }
 
-/* __LINE__ and __FILE__ are those of the outermost call. */
+/* __LINE__ and __FILE__ are those of the outermost call.
+ * In a macro of a macro the place in the file is what a person looks for. */
 static void emit_magic(as_pp *pp, const as_pp_define *d, const as_tok *name, as_toks *out) {
   as_pos at = as_pos_outer(name->pos);
   as_tok t = *name;
@@ -263,6 +280,7 @@ static void emit_magic(as_pp *pp, const as_pp_define *d, const as_tok *name, as_
 
 /* The tokens of an environment variable, or all of it as one name that is only text. */
 static bool emit_env(as_pp *pp, const as_tok *name, as_toks *out) {
+  /* Read as if it stood in the source. */
   const char *value = as_pp_env(pp, name, false);
   if (!value) return false;
   uint32_t at = out->n;
@@ -283,6 +301,7 @@ static bool emit_env(as_pp *pp, const as_tok *name, as_toks *out) {
     as_note(pp->j, (as_pos){0}, "%%defstr and %%str() make a string of any value");
     return false;
   }
+  /* Names from outside are text: they are not expanded. */
   for (uint32_t i = at; i < out->n; i++) {
     if (i == at) out->v[i].space_before = name->space_before;
     if (out->v[i].kind == AS_T_NAME) out->v[i].punct = 1;
@@ -298,6 +317,7 @@ static void emit_self(as_pp *pp, as_tok *t, as_toks *out) {
     const as_pp_define *d = pp->inputs[i].def;
     if (!d) continue;
     t->kind = AS_T_NAME;
+    /* %? is the name as written, %?? as defined: they differ in case alone. */
     bool called = t->punct == AS_PP_CALLED || t->punct == AS_PP_SELF;
     t->text = called ? pp->inputs[i].called : d->name;
     t->len = as_name_of(t->text)->len;
@@ -317,6 +337,7 @@ static bool selected(const as_toks *out, const as_tok *t) {
   return is_punct(dot, '.') && !dot->space_before && dot[-1].kind == AS_T_NAME;
 }
 
+/* Tokens of the preprocessor itself, by their kind. */
 static bool expand_pp(as_pp *pp, uint32_t base, as_tok *t, as_toks *out) {
   switch (t->punct) {
   case AS_PP_CALLED:
@@ -337,6 +358,7 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
       if (!expand_pp(pp, base, &t, out)) return false;
       continue;
     }
+    /* A name that was marked busy stays a name for good. */
     as_pp_define *d = t.kind == AS_T_NAME && !t.punct ? as_pp_find_define(pp, t.text) : NULL;
     /* `x.__LINE__` is a label that a program may have named so. */
     if (d && d->magic && selected(out, &t)) d = NULL;
@@ -352,6 +374,7 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
       if (!call_define(pp, base, d, &t)) return false;
       pp->inputs[pp->ninputs - 1].called = t.text;
     } else {
+      /* A body without parameters is read where it lies. */
       open_input(pp, &(as_pp_input){.v = d->body,
                                     .end = d->n,
                                     .mark = pp->scratch.n,
@@ -373,6 +396,7 @@ bool as_pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out) {
   as_tok_print(a, &text);
   as_tok_print(b, &text);
   bool fits = text.len <= MAX_NAME;
+  /* An arena holds the text: tokens point into it. */
   char *s = text.failed || !fits ? NULL : isa_arena_strn(&pp->j->arena, text.data, text.len);
   bool failed = text.failed || (fits && !s);
   isa_buf_free(&text);
@@ -388,7 +412,8 @@ bool as_pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out) {
   return true;
 }
 
-/* Joins the last token of out with t; a dot only loses the space after it. */
+/* Joins the last token of out with t; a dot only loses the space after it.
+ * a %+ b: what both make together, or an error. */
 static bool join(as_pp *pp, const as_tok *t, as_toks *out) {
   as_tok last = out->v[--out->n];
   if (is_punct(&last, '.')) {
@@ -405,7 +430,8 @@ static bool join(as_pp *pp, const as_tok *t, as_toks *out) {
   return false;
 }
 
-/* Copies tokens to out without the %+ between them. */
+/* Copies tokens to out without the %+ between them.
+ * A %+ at the beginning of a line joins nothing. */
 static bool join_all(as_pp *pp, const as_toks *in, as_toks *out) {
   bool joins = false;
   out->n = 0;
@@ -425,6 +451,7 @@ static bool join_all(as_pp *pp, const as_toks *in, as_toks *out) {
 /* The same in a range of pp->args, whose result is put at their end. */
 static bool join_range(as_pp *pp, as_pp_range *r) {
   as_toks in = {.v = as_pp_range_of(&pp->args, *r), .n = r->n};
+  /* join_all writes a buffer of its own, so the range may be read from args. */
   if (!join_all(pp, &in, &pp->joined)) return false;
   *r = (as_pp_range){pp->args.n, pp->joined.n};
   as_tok *to = as_toks_grow(pp->j, &pp->args, r->n);
@@ -439,6 +466,7 @@ static bool has_paste(const as_toks *t) {
   return false;
 }
 
+/* What was joined may be a macro: f %+ oo is expanded once more. */
 bool as_pp_expand_range(as_pp *pp, as_pp_range *r, const as_tok *name) {
   for (unsigned i = 0; i < MAX_PASTES; i++) {
     if (!expand_arg(pp, r, name)) return false;
@@ -453,6 +481,7 @@ bool as_pp_expand_range(as_pp *pp, as_pp_range *r, const as_tok *name) {
 
 /* All buffers begin anew: nothing of another line is in them. */
 static bool expand_once(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
+  /* A line that failed may have left something. */
   pp->chars = pp->nest = pp->nranges = pp->after_word = 0;
   pp->args.n = pp->scratch.n = 0;
   out->n = 0;
@@ -467,12 +496,14 @@ bool as_pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_
   as_tok last = *end;
   pp->steps = 0;
   bool ok = expand_once(pp, v, n, out);
+  /* As in a range: until nothing is left to join. */
   for (unsigned i = 0; ok && has_paste(out); i++) {
     if (i == MAX_PASTES)
       as_fatal(pp->j, last.pos, "joining with %%+ takes more than %d rounds", MAX_PASTES);
     ok = join_all(pp, out, &pp->pasted) && expand_once(pp, pp->pasted.v, pp->pasted.n, out);
   }
-  /* Only what macros made counts. */
+  /* Only what macros made counts.
+   * A line without macros costs as many steps as it has tokens. */
   if (out->n > 0 && pp->steps > n + 1u) as_pp_count(pp, pp->steps - n, last.pos);
   last.kind = AS_T_END;
   last.text = "";

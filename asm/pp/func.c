@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* By number, with the least and the most parameters. */
 static const struct {
   const char *name;
   uint32_t least, most; /* parameters */
@@ -26,6 +27,7 @@ unsigned as_pp_find_function(const as_name *name) {
   return PP_F_NONE;
 }
 
+/* An environment makes a build depend on its host, so the caller must allow it. */
 const char *as_pp_env(as_pp *pp, const as_tok *name, bool ask) {
   const as_options *o = pp->j->o;
   if (!o || !o->env) {
@@ -48,13 +50,15 @@ static bool unknown(as_pp *pp, const as_tok *name) {
     return false;
   }
   as_error(pp->j, name->pos, name->len, "unknown function `%%%s()`", name->text);
+  /* 10 %eval (3) is a remainder, or a call that was misspelt. */
   as_note(pp->j, (as_pos){0}, "a remainder needs a space after its `%%`");
   return false;
 }
 
 /* ---- Parameters --------------------------------------------------------------------------- */
 
-/* A range with an AS_T_END after it, at the end of pp->args: valid until they grow. */
+/* A range with an AS_T_END after it, at the end of pp->args: valid until they grow.
+ * Expressions end at an AS_T_END, which a range does not have. */
 static const as_tok *ended(as_pp *pp, as_pp_range r, const as_tok *name) {
   as_tok *v = as_toks_grow(pp->j, &pp->args, r.n + 1);
   /* as_toks_grow may have moved the tokens that r is in. */
@@ -72,6 +76,7 @@ static bool value(as_pp *pp, uint32_t i, const as_tok *name, as_val *out) {
   return as_expr(&c, out) && as_pp_at_end(pp, c.t, "the value");
 }
 
+/* A float would be cut off in silence. */
 static bool integer(as_pp *pp, uint32_t i, const as_tok *name, int64_t *out) {
   as_val v;
   if (!value(pp, i, name, &v)) return false;
@@ -92,6 +97,7 @@ static bool text(as_pp *pp, uint32_t i, const as_tok *name, as_tok *out) {
 
 /* ---- What they give ----------------------------------------------------------------------- */
 
+/* The space before a call is the space before its first token. */
 static void give(as_pp *pp, const as_tok *name, as_tok t, bool first, as_toks *out) {
   t.space_before = first && name->space_before;
   /* Without a space it joins the word before it. */
@@ -110,6 +116,7 @@ static void give_int(as_pp *pp, const as_tok *name, int64_t i, as_toks *out) {
   give_value(pp, name, &v, out);
 }
 
+/* %eval(a, b) gives as many numbers, with commas between them. */
 static bool eval(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, as_toks *out) {
   as_tok comma = {.kind = AS_T_PUNCT, .punct = ',', .text = ",", .len = 1, .pos = name->pos};
   for (uint32_t i = 0; i < n; i++) {
@@ -127,6 +134,7 @@ static bool eval(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, as_t
 static bool magnitude(as_pp *pp, const as_tok *name, uint32_t first, as_toks *out) {
   as_val v;
   if (!value(pp, first, name, &v)) return false;
+  /* Only strings in double quotes come here: 'a' is a number. */
   if (v.kind == AS_V_STR) {
     as_error(pp->j, name->pos, name->len, "%%abs() takes a number, not a string");
     return false;
@@ -142,6 +150,7 @@ static bool magnitude(as_pp *pp, const as_tok *name, uint32_t first, as_toks *ou
 static bool select_one(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, bool cond) {
   int64_t which;
   if (!integer(pp, first, name, &which)) return false;
+  /* %cond(n, x, y): x if n is not 0; %sel(n, a, b, c): the n-th. */
   if (cond) which = which ? 1 : 2;
   /* None of them is chosen: nothing comes. */
   if (which < 1 || which >= n) return true;
@@ -154,6 +163,7 @@ static bool select_one(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n
 static bool digits(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, as_toks *out) {
   static const char symbols[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ@_";
   enum { MOST = 253 };
+  /* The 64 digits are NASM's. */
   int64_t number, count = -1, base = 10;
   if (!integer(pp, first, name, &number) || (n > 1 && !integer(pp, first + 1, name, &count)) ||
       (n > 2 && !integer(pp, first + 2, name, &base)))
@@ -168,6 +178,7 @@ static bool digits(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, as
   uint64_t u = (uint64_t)number;
   /* A fixed count takes the last digits. */
   int64_t least = count < 0 ? -count : count;
+  /* At least one digit, unless none was asked for. */
   for (; u || end - p < least; u /= (uint64_t)base) *--p = symbols[u % (uint64_t)base];
   if (count > 0) p = end - count;
   size_t len = (size_t)(end - p);
@@ -177,6 +188,7 @@ static bool digits(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, as
   return true;
 }
 
+/* As %substr, with the same defaults. */
 static bool substring(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, as_toks *out) {
   as_tok s;
   int64_t start, count = -1;
@@ -201,6 +213,7 @@ static bool concat(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, as
   return true;
 }
 
+/* The tokens of a string are read as source: macros in it are expanded. */
 static bool to_tokens(as_pp *pp, const as_tok *name, uint32_t first) {
   as_tok s;
   if (!text(pp, first, name, &s)) return false;
@@ -222,6 +235,7 @@ static bool to_text(as_pp *pp, const as_tok *name, uint32_t first, as_toks *out)
   return ok;
 }
 
+/* Bytes, as in NASM, not characters. */
 static bool length(as_pp *pp, const as_tok *name, uint32_t first, as_toks *out) {
   as_tok s;
   if (!text(pp, first, name, &s)) return false;
@@ -229,7 +243,8 @@ static bool length(as_pp *pp, const as_tok *name, uint32_t first, as_toks *out) 
   return true;
 }
 
-/* %is...(): the condition of that name. */
+/* %is...(): the condition of that name.
+ * is / 2 is the condition, is & 1 whether it is negated. */
 static bool condition(as_pp *pp, const as_tok *name, unsigned is, uint32_t first, as_toks *out) {
   as_pp_range r = pp->ranges[first];
   unsigned cond = is / 2;
@@ -244,6 +259,7 @@ static bool condition(as_pp *pp, const as_tok *name, unsigned is, uint32_t first
 
 static bool check_count(as_pp *pp, const as_tok *name, unsigned f, uint32_t n) {
   if (n >= functions[f].least && n <= functions[f].most) return true;
+  /* Functions of many parameters have no limit worth telling. */
   as_error(pp->j, name->pos, name->len, "`%%%s()` takes %u%s parameter%s, not %u", name->text,
            functions[f].least, functions[f].most > functions[f].least ? " or more" : "",
            functions[f].least == 1 && functions[f].most == 1 ? "" : "s", n);
@@ -258,6 +274,7 @@ static bool call(as_pp *pp, unsigned f, const as_tok *name, uint32_t first, as_t
   case PP_F_abs: return magnitude(pp, name, first, out);
   case PP_F_cond:
   case PP_F_sel: return select_one(pp, name, first, n, f == PP_F_cond);
+  /* %count(): how many parameters there are. */
   case PP_F_count: give_int(pp, name, n, out); return true;
   case PP_F_num: return digits(pp, name, first, n, out);
   case PP_F_str: return to_text(pp, name, first, out);
@@ -270,7 +287,8 @@ static bool call(as_pp *pp, unsigned f, const as_tok *name, uint32_t first, as_t
 }
 
 /* out may be pp->args itself: then the result comes after what is read there, and is moved to
- * where the call began. */
+ * where the call began.
+ * %str and the conditions take all that is in the parentheses, commas too. */
 bool as_pp_call_function(as_pp *pp, uint32_t base, const as_tok *name, as_toks *out) {
   unsigned f = as_pp_word(pp, name->text)->function;
   if (f == PP_F_NONE) return unknown(pp, name);
@@ -280,6 +298,7 @@ bool as_pp_call_function(as_pp *pp, uint32_t base, const as_tok *name, as_toks *
   if (!as_pp_read_args(pp, base, name, f == PP_F_str || f >= PP_F_IS) ||
       !call(pp, f, name, first, out == &pp->args ? result : out))
     return false;
+  /* The parameters are used up; their room is free again. */
   pp->args.n = mark;
   pp->nranges = first;
   if (result->n > 0 && !name->space_before) pp->after_word = out->n;

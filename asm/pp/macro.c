@@ -7,6 +7,7 @@ static bool is_punct(const as_tok *t, unsigned c) { return t->kind == AS_T_PUNCT
 
 /* ---- Parameters --------------------------------------------------------------------------- */
 
+/* %macro NAME 2 */
 static bool read_number(as_pp *pp, const as_tok **t, uint32_t *out) {
   if ((*t)->kind == AS_T_INT && (*t)->v.ival >= 0 && (*t)->v.ival <= PP_MAX_PARAMS) {
     *out = (uint32_t)(*t)->v.ival;
@@ -18,6 +19,7 @@ static bool read_number(as_pp *pp, const as_tok **t, uint32_t *out) {
   return false;
 }
 
+/* 2, 1-3, 1-* and with a + after it: the last takes the rest. */
 bool as_pp_read_count(as_pp *pp, const as_tok **t, as_pp_count_spec *out) {
   *out = (as_pp_count_spec){0, 0, false};
   if ((*t)->kind == AS_T_END) return true;
@@ -46,7 +48,8 @@ bool as_pp_read_count(as_pp *pp, const as_tok **t, as_pp_count_spec *out) {
   return true;
 }
 
-/* `.nolist` is accepted and means nothing here. */
+/* `.nolist` is accepted and means nothing here.
+ * The listing shows what it shows, so NASM's word changes nothing. */
 static void skip_nolist(const as_tok **t) {
   if ((*t)->kind == AS_T_NAME && strcmp((*t)->text, ".nolist") == 0)
     ++*t;
@@ -82,6 +85,7 @@ static uint32_t brace_end(const as_tok *v, uint32_t i, uint32_t n) {
   return n;
 }
 
+/* f(a, {b, c}, d): three parameters, the second with a comma. */
 bool as_pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
   pp->npieces = 0;
   if (n == 0) return true;
@@ -97,6 +101,7 @@ bool as_pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
       } else if (rest) {
         add_piece(pp, at, end - at);
       } else {
+        /* {a} b would be half a parameter in braces. */
         as_error(pp->j, v[at].pos, 1,
                  close == n ? "`{` has no `}`" : "the braces do not enclose the whole parameter");
         return false;
@@ -114,6 +119,7 @@ bool as_pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
 
 /* ---- Definition --------------------------------------------------------------------------- */
 
+/* As a define, a macro of any case is kept under its name in lower case. */
 static as_pp_macro **chain(as_pp *pp, const char *name, bool nocase) {
   if (!nocase) return &as_pp_macros(pp, name)->mac;
   /* From now on each name of a line is looked up in both ways. */
@@ -121,6 +127,7 @@ static as_pp_macro **chain(as_pp *pp, const char *name, bool nocase) {
   return &as_pp_macros(pp, as_pp_lower(pp, name))->mac_nocase;
 }
 
+/* Two forms that take the same number could not be told apart. */
 static bool overlaps(const as_pp_macro *a, const as_pp_macro *b) {
   return a->least <= b->most && b->least <= a->most;
 }
@@ -128,6 +135,7 @@ static bool overlaps(const as_pp_macro *a, const as_pp_macro *b) {
 static void set_defaults(as_pp *pp, as_pp_macro *m, const as_tok *t) {
   uint32_t n = 0;
   while (t[n].kind != AS_T_END) n++;
+  /* Defaults are for the last parameters: from the least number on. */
   if (!as_pp_split(pp, t, n, 0)) return;
   if (pp->npieces > m->most - m->least) {
     as_error(pp->j, t->pos, t->len, "%u defaults for %u optional parameters", pp->npieces,
@@ -143,6 +151,7 @@ static void set_defaults(as_pp *pp, as_pp_macro *m, const as_tok *t) {
   if (pp->npieces) memcpy(m->def, pp->pieces, pp->npieces * sizeof *m->def);
 }
 
+/* %00 in the body: the label before the call is then a parameter. */
 static bool takes_label(const as_pp_body *b) {
   for (uint32_t i = b->begin; i < b->end; i++)
     for (uint32_t k = 0; b->lines[i].has_pp && k < b->lines[i].n; k++)
@@ -203,6 +212,7 @@ void as_pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   (void)n;
   if (t->kind != AS_T_NAME) {
     as_error(pp->j, t->pos, t->len, "expected a name after `%%%s`, not %s", v->text,
+             /* Without a number it is 0, as in the definition. */
              as_tok_show(pp->j, t));
     return;
   }
@@ -217,11 +227,13 @@ void as_pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
 
 /* ---- Calls -------------------------------------------------------------------------------- */
 
+/* Mnemonics, directives and pseudo-instructions: a macro may have the name of one. */
 static bool is_word(as_pp *pp, const as_tok *t) {
   if (pp->j->is_word) return pp->j->is_word(pp->j, t->text);
   return isa_op_find(t->text, t->len) >= 0;
 }
 
+/* A greedy macro takes any number above its least. */
 static bool fits(const as_pp_macro *m, uint32_t n) {
   return n >= m->least && (n <= m->most || m->greedy);
 }
@@ -238,6 +250,7 @@ static as_pp_macro *choose(as_pp_macro *m, uint32_t n, bool *open) {
   return NULL;
 }
 
+/* All forms are shown: the one that was meant is among them. */
 static void no_form(as_pp *pp, const as_tok *name, as_pp_macro *m, uint32_t n) {
   as_error(pp->j, name->pos, name->len, "macro `%s` does not take %u parameter%s", name->text, n,
            n == 1 ? "" : "s");
@@ -264,7 +277,8 @@ static void fill_args(as_pp *pp, as_pp_frame *f, const as_tok *v) {
   const as_pp_macro *m = f->macro;
   f->args.n = f->nargs = f->rotate = 0;
   for (uint32_t i = 0; i < pp->npieces; i++) add_arg(pp, f, v, pp->pieces[i]);
-  /* What was left out gets its default. */
+  /* What was left out gets its default.
+   * nargs - least optional ones were given; their defaults are not taken. */
   for (uint32_t i = f->nargs - m->least; i < m->ndefs; i++)
     add_arg(pp, f, m->defaults.v, m->def[i]);
   /* Recursion is bounded by all that is kept. */
@@ -275,6 +289,7 @@ static void fill_args(as_pp *pp, as_pp_frame *f, const as_tok *v) {
 }
 
 static void enter(as_pp *pp, as_pp_macro *m, const as_tok *name, const as_tok *label) {
+  /* Each call has local names of its own, so calls are bounded. */
   if (++pp->calls > PP_MAX_CALLS)
     as_fatal(pp->j, name->pos, "more than %d macro calls and contexts", PP_MAX_CALLS);
   as_expansion *e = as_new(pp->j, sizeof *e);
@@ -285,6 +300,7 @@ static void enter(as_pp *pp, as_pp_macro *m, const as_tok *name, const as_tok *l
   f->call = f;
   f->expansion = e;
   f->body = m->body;
+  /* %%x is x with this number. */
   f->at = m->body.begin;
   f->id = ++pp->ids;
   f->label = label ? *label : (as_tok){.kind = AS_T_END};
@@ -299,6 +315,7 @@ static as_pp_macro *called(as_pp *pp, const as_tok *v, uint32_t i, uint32_t n, b
   if (!head) return NULL;
   *reported = !as_pp_split(pp, v + i + 1, n - i - 1, 0);
   if (*reported) return NULL;
+  /* Without greed first: only then is the number of parameters known. */
   uint32_t count = pp->npieces;
   bool open;
   as_pp_macro *m = choose(head, count, &open);
@@ -318,7 +335,8 @@ bool as_pp_call(as_pp *pp, const as_tok *v, uint32_t n, uint32_t *label) {
   uint32_t i = 0;
   *label = 0;
   as_pp_macro *m = called(pp, v, 0, n, &reported);
-  /* A label may come before the call, with a colon or without. */
+  /* A label may come before the call, with a colon or without.
+   * `loop: f 1` and `loop f 1` both call f. */
   if (!m && !reported && n > 1 && v[0].kind == AS_T_NAME) {
     bool colon = is_punct(&v[1], ':');
     i = colon ? 2 : 1;
@@ -328,6 +346,7 @@ bool as_pp_call(as_pp *pp, const as_tok *v, uint32_t n, uint32_t *label) {
   if (!m) return reported;
   enter(pp, m, &v[i], i ? v : NULL);
   fill_args(pp, as_pp_top(pp), v + i + 1);
+  /* The macro uses its label itself, or it stands before its lines. */
   if (i && !m->takes_label) *label = i;
   return true;
 }

@@ -6,9 +6,11 @@
 
 /* ---- Frames ------------------------------------------------------------------------------- */
 
+/* At least one frame is open while lines are read. */
 as_pp_frame *as_pp_top(as_pp *pp) { return pp->frames[pp->nframes - 1]; }
 
 as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at) {
+  /* The main file counts as the first, so 64 files may lie in it. */
   if (kind == PP_FILE && pp->nfiles > PP_MAX_INCLUDE)
     as_fatal(pp->j, at, "%%include nested deeper than %d", PP_MAX_INCLUDE);
   if (kind != PP_FILE && pp->nmacros == PP_MAX_DEPTH)
@@ -20,6 +22,7 @@ as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at) {
   f->kind = (uint8_t)kind;
   f->nconds = pp->nconds;
   f->pos = at;
+  /* These three belong to calls and repetitions: their callers set them. */
   f->call = NULL;
   f->expansion = NULL;
   f->counts = false;
@@ -38,6 +41,8 @@ void as_pp_pop(as_pp *pp) {
   pp->arg_tokens -= f->args.n;
 }
 
+/* A round is an expansion of its own, so that a message can say "in round 3 of this
+ * %rep". */
 void as_pp_round(as_pp *pp, as_pp_frame *f) {
   uint32_t round = f->expansion ? f->expansion->round + 1 : 1;
   f->expansion = as_new(pp->j, sizeof *f->expansion);
@@ -50,6 +55,7 @@ static void close_conds(as_pp *pp, const as_pp_frame *f) {
     as_error(pp->j, pp->conds[pp->nconds - 1].pos, 1, "`%%if` without `%%endif`");
 }
 
+/* A program as it is written is never too long; what macros make of it may be. */
 void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at) {
   pp->tokens += tokens;
   if (pp->tokens > PP_MAX_TOKENS)
@@ -74,7 +80,8 @@ static bool file_line(as_pp *pp, as_pp_frame *f, raw_line *out) {
   return true;
 }
 
-/* The next line of a macro or %rep; false at the end of the last iteration. */
+/* The next line of a macro or %rep; false at the end of the last iteration.
+ * A body's line is kept as tokens: it is not lexed again in each round. */
 static bool body_line(as_pp *pp, as_pp_frame *f, raw_line *out) {
   if (f->at == f->body.end) {
     close_conds(pp, f);
@@ -91,6 +98,7 @@ static bool body_line(as_pp *pp, as_pp_frame *f, raw_line *out) {
   return true;
 }
 
+/* Frames end here, one after another, until one of them has a line. */
 static bool next_raw(as_pp *pp, raw_line *out) {
   while (pp->nframes > 0) {
     as_pp_frame *f = as_pp_top(pp);
@@ -101,6 +109,7 @@ static bool next_raw(as_pp *pp, raw_line *out) {
   return false;
 }
 
+/* A directive is the first token of its line, or it is not one. */
 unsigned as_pp_directive_of(as_pp *pp, const as_tok *v, uint32_t n) {
   if (n == 0 || v->kind != AS_T_PP || v->punct != AS_PP_DIRECTIVE) return PP_D_NONE;
   return as_pp_word(pp, v->text)->directive;
@@ -108,7 +117,8 @@ unsigned as_pp_directive_of(as_pp *pp, const as_tok *v, uint32_t n) {
 
 /* ---- Collecting bodies -------------------------------------------------------------------- */
 
-/* How a directive changes the depth of a block. */
+/* How a directive changes the depth of a block.
+ * %macro within a %rep does not close it, so only blocks of the same kind are counted. */
 static int nesting(unsigned d, enum as_pp_block block) {
   switch (d) {
   case PP_D_macro:
@@ -123,7 +133,8 @@ static int nesting(unsigned d, enum as_pp_block block) {
   }
 }
 
-/* How deep in what is collected; what stands in a comment does not count. */
+/* How deep in what is collected; what stands in a comment does not count.
+ * %comment may hide an %endmacro, which then closes nothing. */
 typedef struct nest_depth {
   enum as_pp_block block;
   int of_block, of_comment;
@@ -143,6 +154,7 @@ static bool closes(as_pp *pp, nest_depth *in, const as_tok *v, uint32_t n) {
   return in->of_block == 0;
 }
 
+/* The message is at the line that opened it: the end of the file says little. */
 static bool never_closed(as_pp *pp, as_pos at, enum as_pp_block block) {
   static const char *const names[] = {"macro", "rep", "comment"};
   as_error(pp->j, at, (uint32_t)strlen(names[block]) + 1, "`%%%s` without `%%end%s`", names[block],
@@ -154,7 +166,8 @@ static bool never_closed(as_pp *pp, as_pos at, enum as_pp_block block) {
 static bool collect_range(as_pp *pp, as_pp_frame *f, as_pos at, enum as_pp_block block,
                           as_pp_body *out) {
   as_pp_raw_line *opener = &f->body.lines[f->at - 1];
-  /* Searched once: a %rep within a %rep would else be searched in each round. */
+  /* Searched once: a %rep within a %rep would else be searched in each round.
+   * In a macro or a %rep: all lines are there, so a range of them is enough. */
   uint32_t i = opener->close;
   if (i == 0) {
     /* The line after the opener is at f->at. */
@@ -168,6 +181,7 @@ static bool collect_range(as_pp *pp, as_pp_frame *f, as_pos at, enum as_pp_block
   return i < f->body.end || never_closed(pp, at, block);
 }
 
+/* Copied: the lexer's buffer is used for the next line. */
 static void store(as_pp *pp, as_pp_body *b, uint32_t *cap, const as_toks *t) {
   b->lines = as_grow(pp->j, b->lines, b->end, 1, cap, sizeof *b->lines);
   as_pp_raw_line *l = &b->lines[b->end++];
@@ -180,6 +194,7 @@ static void store(as_pp *pp, as_pp_body *b, uint32_t *cap, const as_toks *t) {
 
 bool as_pp_collect(as_pp *pp, as_pos at, enum as_pp_block block, as_pp_body *out) {
   as_pp_frame *f = as_pp_top(pp);
+  /* In a file lines must be read on; in a body they are there. */
   if (f->kind != PP_FILE) return collect_range(pp, f, at, block, out);
   uint32_t cap = 0;
   *out = (as_pp_body){NULL, 0, 0};
@@ -189,6 +204,7 @@ bool as_pp_collect(as_pp *pp, as_pos at, enum as_pp_block block, as_pp_body *out
     f->lex.quiet = in.of_comment > 0;
     if (!as_lex_line(&f->lex, &pp->raw)) return never_closed(pp, at, block);
     if (closes(pp, &in, pp->raw.v, pp->raw.n)) return true;
+    /* Empty lines and lines with errors would only be errors again in each round. */
     bool keep = block != PP_B_COMMENT && pp->raw.n > 0 && !pp->raw.bad;
     if (keep) store(pp, out, &cap, &pp->raw);
   }
@@ -208,12 +224,14 @@ unsigned as_pp_find_directive(const as_name *name) {
   return PP_D_NONE;
 }
 
+/* `%else x` and the like: what is left would be ignored in silence. */
 bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after) {
   if (t->kind == AS_T_END) return true;
   as_error(pp->j, t->pos, t->len, "unexpected %s after %s", as_tok_show(pp->j, t), after);
   return false;
 }
 
+/* NASM's directives that are not built, with what to write instead. */
 static const struct {
   const char *name, *instead;
 } refused[] = {
@@ -228,6 +246,7 @@ static void unknown(as_pp *pp, const as_tok *v) {
     as_error(pp->j, v->pos, v->len, "`%%%s` is not built: %s", v->text, refused[i].instead);
     return;
   }
+  /* At most two slips, or nothing is suggested. */
   const char *near = NULL;
   unsigned best = 3;
   for (unsigned i = 1; i < PP_D_IF; i++) {
@@ -250,6 +269,7 @@ static void directive(as_pp *pp, const as_tok *v, uint32_t n) {
   case PP_D_ixdefine:
   case PP_D_undef:
   case PP_D_assign:
+  /* By kind, as each file has some of them; what is left moves the input. */
   case PP_D_iassign: as_pp_do_define(pp, d, v, n); break;
   case PP_D_defalias:
   case PP_D_undefalias:
@@ -288,6 +308,7 @@ static bool hidden(as_pp *pp, const raw_line *r, unsigned d) {
 
 /* ---- Lines -------------------------------------------------------------------------------- */
 
+/* Case matters most often; if some define ignores it, any name may be one. */
 static bool needs_expansion(as_pp *pp, const as_toks *t) {
   /* A line of names that nothing defines is left as it is. */
   if (t->has_pp || pp->any_nocase) return true;
@@ -299,6 +320,7 @@ static bool needs_expansion(as_pp *pp, const as_toks *t) {
   return false;
 }
 
+/* A %name that no directive or function took. */
 static bool left_over(as_pp *pp, const as_toks *t) {
   for (uint32_t i = 0; t->has_pp && i < t->n; i++) {
     if (t->v[i].kind != AS_T_PP) continue;
@@ -309,7 +331,8 @@ static bool left_over(as_pp *pp, const as_toks *t) {
   return false;
 }
 
-/* `name:` before a macro call, as a line of its own. */
+/* `name:` before a macro call, as a line of its own.
+ * The macro does not take the label, so it stands before what it makes. */
 static void cut_label(as_pp *pp, as_toks *t) {
   as_tok end = {.kind = AS_T_END, .text = "", .pos = t->v[0].pos};
   as_tok colon = {.kind = AS_T_PUNCT, .punct = ':', .text = ":", .len = 1, .pos = t->v[0].pos};
@@ -319,7 +342,8 @@ static void cut_label(as_pp *pp, as_toks *t) {
   t->n--;
 }
 
-/* Takes a line through macros: true when it is one for the parser. */
+/* Takes a line through macros: true when it is one for the parser.
+ * A macro call gives no line itself: its body's lines come next. */
 static bool finish(as_pp *pp, as_toks *t, as_line *out) {
   uint32_t label;
   if (needs_expansion(pp, t)) {
@@ -328,6 +352,7 @@ static bool finish(as_pp *pp, as_toks *t, as_line *out) {
     t = &pp->out;
   }
   if (t->n == 0) return false;
+  /* The depth of the line, before the call opens a frame. */
   uint32_t depth = pp->nmacros;
   as_pos pos = t->v[0].pos;
   /* The main file's own lines are not counted. */
@@ -342,7 +367,8 @@ static bool finish(as_pp *pp, as_toks *t, as_line *out) {
   return true;
 }
 
-/* A line that begins with a function's call: what begins with a % there may be a directive. */
+/* A line that begins with a function's call: what begins with a % there may be a directive.
+ * %eval(1) at the start of a line is no directive. */
 static bool is_function(as_pp *pp, const as_toks *t) {
   if (t->n < 2 || t->v->kind != AS_T_PP || t->v->punct != AS_PP_DIRECTIVE) return false;
   const as_tok *paren = &t->v[1];
@@ -351,6 +377,8 @@ static bool is_function(as_pp *pp, const as_toks *t) {
          paren->punct == '(';
 }
 
+/* The order: what is hidden, what is wrong, what stands for something else, directives,
+ * lines. */
 bool as_pp_line(as_pp *pp, as_line *out) {
   raw_line r;
   while (next_raw(pp, &r)) {
@@ -361,6 +389,7 @@ bool as_pp_line(as_pp *pp, as_line *out) {
       if (as_pp_is_cond(d)) as_pp_do_cond(pp, d, r.v, r.n, true);
       continue;
     }
+    /* In a file without a % the line needs no copy. */
     as_toks *t = &pp->raw;
     as_pos written = r.v->pos;
     /* The place where the line was written, whatever is substituted. */
@@ -389,6 +418,7 @@ bool as_pp_line(as_pp *pp, as_line *out) {
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
+/* __FILE__ and the like are defines whose body is made when they are used. */
 static void predefine(as_pp *pp, const char *name, unsigned magic, const char *text) {
   as_tok t = {.kind = AS_T_NAME, .text = as_intern(pp->j, name, strlen(name))};
   as_tok body = {.kind = AS_T_STR, .text = text, .len = (uint32_t)strlen(text)};
@@ -405,6 +435,7 @@ as_pp *as_pp_open(as_job *j, uint32_t source) {
   predefine(pp, "__FILE__", PP_MAGIC_FILE, "");
   predefine(pp, "__?LINE?__", PP_MAGIC_LINE, "");
   predefine(pp, "__?FILE?__", PP_MAGIC_FILE, "");
+  /* Another define of the same name may replace it, as any. */
   predefine(pp, "__SOMA_VERSION__", PP_PLAIN, SOMA_VERSION);
   /* The main file is under the options, which are read first. */
   as_lex_open(j, source, &as_pp_push(pp, PP_FILE, none)->lex);

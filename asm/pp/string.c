@@ -15,6 +15,7 @@ static as_tok string(const as_tok *name, const char *s, size_t n) {
   return (as_tok){.kind = AS_T_STR, .text = s, .len = (uint32_t)n, .pos = name->pos};
 }
 
+/* A string of what tokens look like: %defstr x a + b is "a + b". */
 as_tok as_pp_text(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n) {
   isa_buf b;
   isa_buf_init(&b, &pp->j->al);
@@ -26,6 +27,7 @@ as_tok as_pp_text(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n) {
   return string(name, s, len);
 }
 
+/* A zero byte would end the text too early. */
 bool as_pp_tokens(as_pp *pp, const as_tok *s, as_toks *out) {
   if (!memchr(s->text, 0, s->len) && as_lex_piece(pp->j, s->text, s->pos, out)) return true;
   as_error(pp->j, s->pos, s->len, "%s cannot be read as tokens", as_tok_show(pp->j, s));
@@ -45,6 +47,7 @@ static void length(as_pp *pp, const as_tok *name, bool nocase) {
     as_pp_set_int(pp, name, t->len, nocase);
 }
 
+/* From 1, as NASM counts; the result may be empty. */
 as_tok as_pp_cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, int64_t count) {
   int64_t n = s->len, from = start - 1;
   /* A start outside of the string gives nothing. */
@@ -55,6 +58,7 @@ as_tok as_pp_cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, 
   else
     /* A negative count is a place from the end. */
     end = count + 1 > -n ? n + count + 1 : 0;
+  /* A range that ends before it begins is empty. */
   if (end < from) end = from;
   size_t len = (size_t)(end - from);
   return string(name, as_strn(pp->j, s->text + from, len), len);
@@ -62,6 +66,7 @@ as_tok as_pp_cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, 
 
 static void substr(as_pp *pp, const as_tok *name, bool nocase) {
   const as_tok *s = pp->out.v;
+  /* Without a count it is one character. */
   int64_t start, count = 1;
   if (!as_pp_need_string(pp, s)) return;
   as_cur c = {pp->j, s + 1};
@@ -86,6 +91,7 @@ bool as_pp_concat(as_pp *pp, const as_tok *name, const as_tok *v, as_tok *out) {
     if (!as_pp_need_string(pp, t)) return false;
     n += t++->len;
   }
+  /* A string is a token, so it is bounded as a line is. */
   if (n > PP_MAX_LINE)
     as_fatal(pp->j, name->pos, "the string is longer than %d characters", PP_MAX_LINE);
   char *s = as_new(pp->j, (size_t)n + 1), *to = s;
@@ -107,6 +113,7 @@ void as_pp_do_string(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   }
   bool nocase = v->text[0] == 'i';
   as_tok t;
+  /* %defstr takes a variable of the environment as one word. */
   pp->env_is_text = d == PP_D_defstr || d == PP_D_idefstr;
   bool ok = as_pp_expand(pp, v + 2, n - 2, v + n, &pp->out);
   pp->env_is_text = false;

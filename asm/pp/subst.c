@@ -20,7 +20,8 @@ static bool is_word(const as_tok *t) {
 
 static bool is_paste(const as_tok *t) { return t->kind == AS_T_PP && t->punct == AS_PP_PASTE; }
 
-/* Appends t. Two words without a space between them can only come of a replacement: they join. */
+/* Appends t. Two words without a space between them can only come of a replacement: they join.
+ * a%1 with 5 for %1 is a5: no space, so both are one word. */
 static void put(subst *s, const as_tok *t, bool space) {
   s->nothing = false;
   space |= s->space;
@@ -36,6 +37,7 @@ static void put(subst *s, const as_tok *t, bool space) {
   to->space_before = space;
 }
 
+/* What came to nothing leaves its space to the next token. */
 static void put_range(subst *s, bool space, as_pp_range r) {
   s->space |= space;
   uint32_t last = s->out->n - 1;
@@ -52,6 +54,7 @@ static void put_range(subst *s, bool space, as_pp_range r) {
   }
 }
 
+/* At the place of the token that it replaces. */
 static void put_name(subst *s, const as_tok *at, const char *name) {
   as_tok t = *at;
   t.kind = AS_T_NAME;
@@ -61,7 +64,8 @@ static void put_name(subst *s, const as_tok *at, const char *name) {
   put(s, &t, at->space_before);
 }
 
-/* The name `..12?x`, which no source would write and every source may. */
+/* The name `..12?x`, which no source would write and every source may.
+ * Two dots: such a name is not local to a label. */
 static void put_local(subst *s, const as_tok *at, uint64_t id) {
   char head[32];
   int n = snprintf(head, sizeof head, "..%llu?", (unsigned long long)id);
@@ -71,6 +75,7 @@ static void put_local(subst *s, const as_tok *at, uint64_t id) {
   put_name(s, at, as_intern(s->pp->j, name, strlen(name)));
 }
 
+/* %rotate 1 makes the second parameter the first. */
 static as_pp_range param(const as_pp_frame *call, uint32_t i) {
   /* %rotate moves the first one. */
   return call->arg[(i + call->rotate) % call->nargs];
@@ -83,6 +88,7 @@ static void put_param(subst *s, const as_tok *t) {
     put(s, &n, t->space_before);
     return;
   }
+  /* A parameter past the last is empty, as in NASM. */
   as_pp_range r = {0, 0};
   if (t->v.ival <= s->call->nargs) r = param(s->call, (uint32_t)t->v.ival - 1);
   put_range(s, t->space_before, r);
@@ -92,6 +98,7 @@ static void put_param(subst *s, const as_tok *t) {
 static bool put_params(subst *s, const as_tok *t) {
   uint64_t both = (uint64_t)t->v.ival;
   uint32_t low = (uint32_t)both, high = (uint32_t)(both >> 32);
+  /* Two numbers in one: the token has a single value. */
   int32_t a, b, n = (int32_t)s->call->nargs;
   memcpy(&a, &low, sizeof a);
   memcpy(&b, &high, sizeof b);
@@ -100,6 +107,7 @@ static bool put_params(subst *s, const as_tok *t) {
     s->space |= t->space_before;
     return true;
   }
+  /* -1 is the last parameter. */
   int32_t from = a < 0 ? a + n + 1 : a, to = b < 0 ? b + n + 1 : b;
   if (from < 1 || to < 1 || from > n || to > n) {
     as_error(s->pp->j, t->pos, t->len, "%s is outside the %d parameter%s", as_tok_show(s->pp->j, t),
@@ -107,6 +115,7 @@ static bool put_params(subst *s, const as_tok *t) {
     return false;
   }
   as_tok comma = {.kind = AS_T_PUNCT, .punct = ',', .text = ",", .len = 1, .pos = t->pos};
+  /* Both ends belong to it. */
   for (int32_t i = from, step = from <= to ? 1 : -1;; i += step) {
     put_range(s, i == from && t->space_before, param(s->call, (uint32_t)i - 1));
     if (i == to) return true;
@@ -114,6 +123,7 @@ static bool put_params(subst *s, const as_tok *t) {
   }
 }
 
+/* %$x of the innermost context, %$$x of the one around it. */
 static bool put_context(subst *s, const as_tok *t) {
   as_pp_context *c = s->pp->context;
   /* One more dollar sign for each context outwards. */
@@ -128,7 +138,8 @@ static bool put_context(subst *s, const as_tok *t) {
 }
 
 /* The opposite of a branch's condition: ge for lt. NULL: the name is not a condition. The name of a
- * branch is b and its condition. */
+ * branch is b and its condition.
+ * The name of a branch without its b. */
 static const char *opposite_of(const char *condition) {
   for (unsigned i = 0; isa_set_item(ISA_SET_COMPARE, i); i++)
     if (strcmp(condition, isa_set_item(ISA_SET_COMPARE, i)) == 0)
@@ -148,6 +159,7 @@ static bool put_condition(subst *s, const as_tok *t) {
     return false;
   }
   as_tok name = *t;
+  /* The place is the parameter's: an error there is the caller's. */
   name.pos = v->pos;
   put_name(s, &name,
            t->punct == AS_PP_CODE ? v->text : as_intern(s->pp->j, opposite, strlen(opposite)));
@@ -159,6 +171,7 @@ static bool put_indirect(subst *s, const as_tok *v, uint32_t n, uint32_t *i) {
   as_pp *pp = s->pp;
   const as_tok *open = &v[*i];
   uint32_t from = *i + 1, depth = 1;
+  /* A % [ within it opens another. */
   for (++*i; *i < n; ++*i) {
     const as_tok *t = &v[*i];
     bool opens =
@@ -174,6 +187,7 @@ static bool put_indirect(subst *s, const as_tok *v, uint32_t n, uint32_t *i) {
     as_fatal(pp->j, open->pos, "`%%[` nested deeper than %d", PP_MAX_INDIRECT);
   /* Buffers for each depth. */
   as_toks *both = pp->indirect[pp->nindirect++];
+  /* Substituted, then expanded, as if it were a line of its own. */
   bool ok = as_pp_subst(pp, v + from, *i - from, &both[0]) &&
             as_pp_expand(pp, both[0].v, both[0].n, &v[*i], &both[1]);
   pp->nindirect--;
@@ -193,6 +207,7 @@ static bool put_pp(subst *s, const as_tok *t) {
     as_error(s->pp->j, t->pos, t->len, "`%%,` is not built: write %%cond() or `%%ifempty`");
     return false;
   }
+  /* These are for later: functions, joins and directives. */
   bool keeps = t->punct == AS_PP_DIRECTIVE || t->punct == AS_PP_PASTE || t->punct == AS_PP_ARG ||
                t->punct == AS_PP_SELF || t->punct == AS_PP_SELF_DEFINED || t->punct == AS_PP_ENV ||
                t->punct == AS_PP_FUNCTION;

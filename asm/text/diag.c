@@ -35,6 +35,7 @@ struct as_warn_state {
   bool last_shown; /* notes of a warning that is off, or past a limit, vanish with it */
 };
 
+/* A class is a warning's name, which -w+NAME and -w-NAME switch. */
 static int find_class(const char *name) {
   for (int i = 0; i < NCLASSES; i++)
     if (strcmp(classes[i].name, name) == 0) return i;
@@ -57,6 +58,7 @@ static const char *near_class(const char *name) {
 
 /* ---- Adding ------------------------------------------------------------------------------- */
 
+/* In the result's arena: messages outlive the job. */
 static char *format(as_job *j, const char *fmt, va_list ap) {
   va_list again;
   /* It is formatted twice: for its length, then for good. */
@@ -69,6 +71,7 @@ static char *format(as_job *j, const char *fmt, va_list ap) {
   return s;
 }
 
+/* Grown in the arena: notes come one by one. */
 static void reserve(as_job *j) {
   struct as_warn_state *w = j->warn_state;
   as_result *r = j->out;
@@ -80,6 +83,7 @@ static void reserve(as_job *j) {
 /* Fills in the place of a diagnostic: the result must not point into the job's arena. */
 static void locate(as_job *j, as_diag *d, as_pos at, uint32_t span) {
   d->file = "";
+  /* Line 0: the message is about no place, as an option's. */
   if (at.line == 0 || at.file >= j->nsources) return;
   const char *name = j->sources[at.file].name;
   uint32_t len;
@@ -88,7 +92,8 @@ static void locate(as_job *j, as_diag *d, as_pos at, uint32_t span) {
   d->line = at.line;
   d->col = at.col;
   d->span = span ? span : 1;
-  /* Where the column is off the line no caret can stand. */
+  /* Where the column is off the line no caret can stand.
+   * One past the last column: "expected something at the end". */
   bool show = text && at.col && at.col <= len + 1 && at.col <= MAX_SOURCE;
   if (show) d->source = isa_arena_strn(&j->out->arena, text, len < MAX_SOURCE ? len : MAX_SOURCE);
   if (!d->file || (show && !d->source)) as_nomem(j);
@@ -98,6 +103,7 @@ static void add(as_job *j, uint32_t index, unsigned severity, as_pos at, uint32_
                 const char *text) {
   as_diag d = {.severity = (uint8_t)severity, .text = text, .span = 1};
   locate(j, &d, at, span);
+  /* index: at the end, or before a backtrace. */
   reserve(j);
   /* Notes are put before the backtrace of what they belong to. */
   as_diag *to = j->out->diags + index;
@@ -115,7 +121,8 @@ static char *note_text(as_job *j, const char *fmt, ...) {
   return s;
 }
 
-/* The innermost calls, then the outermost; how many are left out is said between them. */
+/* The innermost calls, then the outermost; how many are left out is said between them.
+ * At most eight: the seven innermost and the outermost. */
 static void backtrace(as_job *j, as_pos at) {
   uint32_t depth = 0, i = 0;
   for (const as_expansion *e = at.expansion; e; e = e->call.expansion) depth++;
@@ -134,6 +141,7 @@ static void backtrace(as_job *j, as_pos at) {
   }
 }
 
+/* The message, then its trace; notes go between the two. */
 static void report(as_job *j, unsigned severity, as_pos at, uint32_t span, char *text) {
   j->warn_state->last_shown = true;
   add(j, j->out->ndiags, severity, at, span, text);
@@ -143,13 +151,15 @@ static void report(as_job *j, unsigned severity, as_pos at, uint32_t span, char 
 
 /* ---- Errors ------------------------------------------------------------------------------- */
 
+/* Both counts: the job's decides, the result's is told. */
 static void count_error(as_job *j) {
   j->status = ISA_SYNTAX;
   j->errors++;
   j->out->nerrors++;
 }
 
-/* Called before an error is added, so that the notes of the last one are complete. */
+/* Called before an error is added, so that the notes of the last one are complete.
+ * Twenty errors by default: the others are most often their consequences. */
 static void stop_when_full(as_job *j) {
   uint32_t most = j->o && j->o->max_errors ? j->o->max_errors : DEFAULT_MAX_ERRORS;
   if (j->errors < most) return;
@@ -158,6 +168,7 @@ static void stop_when_full(as_job *j) {
   longjmp(j->bail, 1);
 }
 
+/* Calls count: the same line of a macro in two calls are two places. */
 static bool same_place(as_pos a, as_pos b) {
   for (;; a = a.expansion->call, b = b.expansion->call) {
     if (a.file != b.file || a.line != b.line || a.col != b.col) return false;
@@ -178,6 +189,7 @@ static bool reported_before(as_job *j, as_pos at, const char *text) {
           note_text(j, "stopped after %u more errors of the same kind and place", w->repeats));
       longjmp(j->bail, 1);
     }
+  /* Past the limit errors are reported again, which only costs length. */
   if (w->nreported == MAX_REPORTED) return false;
   w->reported[w->nreported].at = at;
   w->reported[w->nreported++].text = text;
@@ -187,6 +199,7 @@ static bool reported_before(as_job *j, as_pos at, const char *text) {
 void as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
+  /* read_names asks so: the line is only looked at for its names. */
   if (j->quiet) {
     va_end(ap);
     /* It still counts, for who has asked for quiet. */
@@ -208,6 +221,7 @@ void as_warning(as_job *j, const char *name, as_pos at, uint32_t span, const cha
   j->warn_state->last_shown = false;
   if (j->hush || j->quiet) return;
   if (cls >= 0 && !j->warn_state->on[cls]) return;
+  /* With warnings as errors their number is limited as that of errors. */
   if (error) stop_when_full(j);
   if (!error) {
     j->warnings++;
@@ -225,6 +239,7 @@ void as_warning(as_job *j, const char *name, as_pos at, uint32_t span, const cha
   j->out->diags[index].name = cls >= 0 ? classes[cls].name : NULL;
 }
 
+/* A note without its message would hang in the air. */
 void as_note(as_job *j, as_pos at, const char *fmt, ...) {
   if (!j->warn_state->last_shown) return;
   va_list ap;
@@ -235,6 +250,7 @@ void as_note(as_job *j, as_pos at, const char *fmt, ...) {
   j->warn_state->trace++;
 }
 
+/* A remark is a note that stands alone, as %note makes. */
 void as_remark(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
   if (j->quiet) return;
   va_list ap;
@@ -244,6 +260,7 @@ void as_remark(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
   report(j, AS_NOTE, at, span, text);
 }
 
+/* Always the last message: the job ends here. */
 void as_fatal(as_job *j, as_pos at, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -254,6 +271,7 @@ void as_fatal(as_job *j, as_pos at, const char *fmt, ...) {
   longjmp(j->bail, 1);
 }
 
+/* No message: there may be no memory for one. */
 void as_nomem(as_job *j) {
   j->status = ISA_NOMEM;
   longjmp(j->bail, 1);
@@ -261,6 +279,7 @@ void as_nomem(as_job *j) {
 
 /* ---- Options ------------------------------------------------------------------------------ */
 
+/* -w+all, -w-all */
 static bool set_class(struct as_warn_state *w, const char *name, bool on) {
   bool all = strcmp(name, "all") == 0;
   for (int i = 0; i < NCLASSES; i++)
@@ -268,6 +287,7 @@ static bool set_class(struct as_warn_state *w, const char *name, bool on) {
   return all || find_class(name) >= 0;
 }
 
+/* The options in order: the last one that names a class wins. */
 void as_diag_open(as_job *j) {
   struct as_warn_state *w = isa_arena_alloc(&j->arena, sizeof *w);
   if (!w) as_nomem(j);
@@ -292,6 +312,7 @@ static const struct {
                   {"error", "\033[1;31m"},
                   {"fatal error", "\033[1;31m"}};
 
+/* Bytes after the first of a UTF-8 character. */
 static bool continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
 /* A line of a source, fit for a terminal. */
@@ -299,6 +320,7 @@ static void print_source(const char *s, isa_buf *out) {
   isa_buf_puts(out, "  ");
   for (; *s; s++) {
     bool control = (unsigned char)*s < 0x20 || *s == 0x7f;
+    /* A control character would do something to the terminal. */
     isa_buf_add(out, control && *s != '\t' ? "?" : s, 1);
   }
   isa_buf_puts(out, "\n  ");
@@ -318,6 +340,7 @@ static void print_caret(const as_diag *d, bool color, isa_buf *out) {
   isa_buf_puts(out, "\n");
 }
 
+/* FILE:LINE:COLUMN: severity: text [class], as compilers write it. */
 void as_diag_print(const as_diag *d, bool color, isa_buf *out) {
   unsigned s = d->severity <= AS_FATAL ? d->severity : AS_ERROR;
   if (color) isa_buf_puts(out, "\033[1m");

@@ -16,6 +16,7 @@ typedef struct eval {
 
 static bool whole(eval *e, as_val *out);
 
+/* Values carry their kind: an operator decides by both. */
 static as_val int_val(int64_t i) { return (as_val){.kind = AS_V_INT, .i = i}; }
 static as_val float_val(double f) { return (as_val){.kind = AS_V_FLOAT, .f = f}; }
 static double as_double(const as_val *v) { return v->kind == AS_V_INT ? (double)v->i : v->f; }
@@ -30,7 +31,8 @@ static bool take(eval *e, unsigned punct) {
   return true;
 }
 
-/* Reports an error at a token unless the value does not count, and gives e->dead. */
+/* Reports an error at a token unless the value does not count, and gives e->dead.
+ * In `x != 0 && 10 / x` the right side must not fail for 0. */
 static bool complain(eval *e, const as_tok *t, const char *text) {
   if (e->dead) return true;
   as_error(e->c->j, t->pos, t->len, "%s", text);
@@ -43,6 +45,7 @@ static bool expected(eval *e, const char *what) {
   return false;
 }
 
+/* Through memory: a cast of more than INT64_MAX is the compiler's choice. */
 static int64_t wrap(uint64_t u) {
   int64_t i;
   memcpy(&i, &u, sizeof i);
@@ -52,7 +55,8 @@ static int64_t wrap(uint64_t u) {
 /* ---- Operators ---------------------------------------------------------------------------- */
 
 enum { LEVEL_OR = 1, LEVEL_XOR, LEVEL_AND };
-/* The level of an operator, 1 binds loosest; 0 when t is not one. */
+/* The level of an operator, 1 binds loosest; 0 when t is not one.
+ * As in C, with ^^ between || and &&; // and %% are / and %. */
 static unsigned level_of(const as_tok *t) {
   if (t->kind != AS_T_PUNCT) return 0;
   switch (t->punct) {
@@ -83,6 +87,7 @@ static unsigned level_of(const as_tok *t) {
   }
 }
 
+/* A string is true if it has a character. */
 static bool truth(const as_val *v) {
   return v->kind == AS_V_STR ? v->slen > 0 : v->kind == AS_V_INT ? v->i != 0 : v->f != 0;
 }
@@ -99,7 +104,8 @@ static bool divide(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out
   return true;
 }
 
-/* Shifts by 64 or more leave nothing, or the sign. */
+/* Shifts by 64 or more leave nothing, or the sign.
+ * 1 << 64 is 0 here, not whatever the host's shifter gives. */
 static bool shift(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out) {
   *out = 0;
   if (b < 0) return complain(e, op, "shift by a negative count");
@@ -113,6 +119,7 @@ static bool shift(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out)
   return true;
 }
 
+/* Sums wrap around, as 64-bit registers do. */
 static bool int_op(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out) {
   uint64_t x = (uint64_t)a, y = (uint64_t)b;
   switch (op->punct) {
@@ -136,6 +143,7 @@ static bool int_op(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out
   }
 }
 
+/* Comparisons give integers, so that %if can use them. */
 static bool float_op(eval *e, const as_tok *op, double a, double b, as_val *out) {
   *out = float_val(0);
   switch (op->punct) {
@@ -159,6 +167,7 @@ static bool float_op(eval *e, const as_tok *op, double a, double b, as_val *out)
   }
 }
 
+/* 'a' is both: a number, and a text of one character. */
 static bool is_text(const as_val *v) { return v->kind == AS_V_STR || v->s; }
 
 static bool apply(eval *e, const as_tok *op, const as_val *a, const as_val *b, as_val *out) {
@@ -168,6 +177,7 @@ static bool apply(eval *e, const as_tok *op, const as_val *a, const as_val *b, a
     bool equal = op->punct == AS_P_EQ || op->punct == '=';
     if (!equal && op->punct != AS_P_NE) return complain(e, op, "strings have only == and !=");
     bool same = a->slen == b->slen && memcmp(a->s, b->s, a->slen) == 0;
+    /* Both are 0 or 1: equal, and whether that was asked. */
     out->i = same == equal;
     return true;
   }
@@ -179,7 +189,8 @@ static bool apply(eval *e, const as_tok *op, const as_val *a, const as_val *b, a
 
 /* ---- Built-in functions ------------------------------------------------------------------- */
 
-/* align_up(a, b) and ceil_div(a, b): b is positive, and a as well for a result without surprise. */
+/* align_up(a, b) and ceil_div(a, b): b is positive, and a as well for a result without surprise.
+ * ceil_div(10, 4) is 3, align_up(10, 4) is 12. */
 static bool round_up(eval *e, const as_tok *name, int64_t a, int64_t b, bool align, as_val *out) {
   if (a < 0 || b <= 0) return complain(e, name, "needs a >= 0 and b > 0");
   int64_t q = a / b + (a % b != 0);
@@ -202,6 +213,7 @@ static bool fn_extreme(eval *e, const as_tok *name, const as_val *v, unsigned n,
   return true;
 }
 
+/* terms.def has the functions with their text for the manual. */
 enum fn {
 #define CALL(id, name, least, most, takes, text) FN_##id,
 #define TERM(name, text)
@@ -226,6 +238,7 @@ static const struct {
 #undef TEXT
 };
 
+/* Few functions: a search by name is enough. */
 static int find_fn(const as_tok *t) {
   for (int i = 0; i < FN_N; i++)
     if (strcmp(t->text, fns[i].name) == 0) return i;
@@ -263,6 +276,7 @@ static bool call_fn(eval *e, const as_tok *name, enum fn fn, const as_val *v, un
   }
 }
 
+/* Also on a side that does not count: a wrong number of arguments is wrong anyway. */
 static bool check_args(eval *e, const as_tok *name, enum fn fn, const as_val *v, unsigned n) {
   as_job *j = e->c->j;
   if (n < fns[fn].least || n > fns[fn].most) {
@@ -286,6 +300,7 @@ static bool check_args(eval *e, const as_tok *name, enum fn fn, const as_val *v,
 }
 
 static bool function(eval *e, const as_tok *name, enum fn fn, as_val *out) {
+  /* More are counted, and refused after the parenthesis. */
   as_val v[MAX_ARGS] = {{0}};
   unsigned n = 0;
   e->c->t += 2; /* name and parenthesis */
@@ -305,6 +320,7 @@ static bool function(eval *e, const as_tok *name, enum fn fn, as_val *out) {
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
+/* A target line may come later, so its parameters have no value before. */
 static bool need_target(eval *e, const as_tok *name) {
   if (e->c->j->target) return true;
   if (!e->dead)
@@ -319,6 +335,7 @@ static int builtin(eval *e, const as_tok *name, as_val *out) {
     *out = float_val((double)INFINITY);
   else if (strcmp(name->text, "nan") == 0)
     *out = float_val((double)NAN);
+  /* All parameters begin with two underscores: others need no search. */
   else if (name->text[0] != '_' || name->text[1] != '_')
     return 0;
   else if (strcmp(name->text, "__TARGET__") == 0) {
@@ -339,6 +356,7 @@ static int builtin(eval *e, const as_tok *name, as_val *out) {
   return 1;
 }
 
+/* as_expr_try: the caller asks whether the value is known yet. */
 static bool unknown_name(eval *e, const as_tok *name) {
   as_job *j = e->c->j;
   if (e->unknown) {
@@ -352,6 +370,7 @@ static bool unknown_name(eval *e, const as_tok *name) {
   return false;
 }
 
+/* attr: after the dot, or the query's own name. */
 static bool look_up(eval *e, const as_tok *name, const char *attr, const int64_t *index,
                     as_val *out) {
   as_job *j = e->c->j;
@@ -369,7 +388,8 @@ static bool look_up(eval *e, const as_tok *name, const char *attr, const int64_t
   return k == AS_KNOWN || (k == AS_UNKNOWN && unknown_name(e, name));
 }
 
-/* `sizeof(name)`, `addr(name)`. */
+/* `sizeof(name)`, `addr(name)`.
+ * sizeof(x) and x.sizeof are the same question. */
 static bool query(eval *e, const as_tok *fn, as_val *out) {
   e->c->t += 2;
   const as_tok *name = e->c->t;
@@ -394,6 +414,7 @@ static bool attribute(eval *e, const as_tok *name, as_val *out) {
   return look_up(e, name, attr->text, &index.i, out);
 }
 
+/* A function needs its parenthesis: max alone is a name like any other. */
 static bool name_value(eval *e, as_val *out) {
   const as_tok *name = e->c->t;
   /* A line ends with AS_T_END, so that there is a token after a name. */
@@ -412,7 +433,8 @@ static bool name_value(eval *e, as_val *out) {
 
 /* ---- Grammar ------------------------------------------------------------------------------ */
 
-/* In single quotes up to 8 bytes are also a number, little endian. */
+/* In single quotes up to 8 bytes are also a number, little endian.
+ * 'ab' is 0x6261: the first byte is the lowest. */
 static as_val text_val(const as_tok *t) {
   as_val v = {.kind = AS_V_STR, .s = t->text, .slen = t->len};
   if (t->punct != '\'' || t->len == 0 || t->len > 8) return v;
@@ -445,6 +467,7 @@ static bool primary(eval *e, as_val *out) {
   return true;
 }
 
+/* + takes no part below: it only asks for a number. */
 static bool negate(eval *e, const as_tok *op, as_val *v) {
   if (v->kind == AS_V_STR && op->punct != '!') {
     *v = int_val(0);
@@ -466,6 +489,7 @@ static bool negate(eval *e, const as_tok *op, as_val *v) {
   return true;
 }
 
+/* Signs in a row are calls in a row: their depth is bounded. */
 static bool unary(eval *e, as_val *out) {
   const as_tok *op = e->c->t;
   bool prefix = op->kind == AS_T_PUNCT && op->punct < 256 && strchr("+-~!", op->punct) != NULL;
@@ -482,7 +506,8 @@ static bool unary(eval *e, as_val *out) {
 
 static bool binary(eval *e, unsigned level, as_val *out);
 
-/* && and ||: the right side counts only when the left one does not decide. ^^ needs both. */
+/* && and ||: the right side counts only when the left one does not decide. ^^ needs both.
+ * The left side alone may decide; the other one is still parsed. */
 static bool logical(eval *e, const as_tok *op, as_val *left) {
   bool is_or = op->punct == AS_P_OROR, is_xor = op->punct == AS_P_XORXOR;
   bool decided = !is_xor && truth(left) == is_or, other = is_xor && truth(left);
@@ -495,12 +520,14 @@ static bool logical(eval *e, const as_tok *op, as_val *left) {
   return ok;
 }
 
+/* Climbing: an operator that binds tighter than `level` takes what follows. */
 static bool binary(eval *e, unsigned level, as_val *out) {
   if (++e->depth > MAX_DEPTH) {
     as_error(e->c->j, e->c->t->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
     return false;
   }
   bool ok = unary(e, out);
+  /* Left to right: a - b - c is (a - b) - c. */
   for (unsigned l; ok && (l = level_of(e->c->t)) >= level;) {
     const as_tok *op = e->c->t++;
     as_val left = *out, right;
@@ -513,7 +540,8 @@ static bool binary(eval *e, unsigned level, as_val *out) {
   return ok;
 }
 
-/* `condition ? a : b`, from the right; the value that is not chosen is only parsed. */
+/* `condition ? a : b`, from the right; the value that is not chosen is only parsed.
+ * Only one of a and b is computed: the other may divide by zero. */
 static bool whole(eval *e, as_val *out) {
   if (!binary(e, LEVEL_OR, out)) return false;
   if (!at(e, '?')) return true;
@@ -549,6 +577,7 @@ bool as_expr_try(as_cur *c, as_val *out, const as_tok **unknown) {
   return whole(&e, out);
 }
 
+/* For sizes, counts and places, which are whole. */
 bool as_expr_int(as_cur *c, int64_t *out) {
   const as_tok *start = c->t;
   as_val v;

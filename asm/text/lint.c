@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Whether the options leave a kind on: the last that names it, or all, decides. */
+/* Whether the options leave a kind on: the last that names it, or all, decides.
+ * The same options as for warnings of the assembler. */
 static bool wanted(const as_options *o, const char *name) {
   bool on = true;
   for (uint32_t i = 0; i < o->nwarnings; i++) {
@@ -21,6 +22,7 @@ static bool place(const isa_program *p, const isa_finding *f, as_result *out, as
   isa_buf_init(&text, &out->arena.al);
   d->file = "";
   d->span = 1;
+  /* A finding of the whole program has no place. */
   if (f->at.core >= 0 && f->at.engine >= 0) {
     const isa_code *code = &p->cores[f->at.core].code[f->at.engine];
     line = code->lines ? &code->lines[f->at.pc] : NULL;
@@ -33,12 +35,14 @@ static bool place(const isa_program *p, const isa_finding *f, as_result *out, as
     }
   }
   isa_buf_puts(&text, f->text);
+  /* What macros the line came out of. */
   if (line) isa_print_calls(p, *line, &text);
   d->text = text.failed ? NULL : isa_arena_strn(&out->arena, isa_buf_str(&text), text.len);
   isa_buf_free(&text);
   return d->text && d->file;
 }
 
+/* Notes are not warnings, and never errors. */
 static bool add(const isa_program *p, const isa_finding *f, const as_options *o, as_result *out) {
   const isa_lint_row *row = &isa_lints[f->kind];
   as_diag *d = &out->diags[out->ndiags];
@@ -72,7 +76,8 @@ isa_status as_lint(const isa_program *p, const as_options *o, as_result *out) {
   isa_findings *f = isa_zalloc(&al, sizeof *f);
   if (!f) return ISA_NOMEM;
   isa_status s = isa_lint(p, 0, &al, f, &e);
-  /* One more than the findings, for the error of a program that is refused. */
+  /* One more than the findings, for the error of a program that is refused.
+   * All findings may be shown, so there is room for all. */
   out->diags = isa_arena_alloc(&out->arena, (f->n + 1) * sizeof *out->diags);
   if (!out->diags) s = ISA_NOMEM;
   if (s != ISA_OK && s != ISA_NOMEM) s = refused(&e, out);

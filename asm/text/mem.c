@@ -6,6 +6,7 @@
 /* Macros can ask for any amount of memory: past this limit the job ends with an error. */
 static const uint64_t max_arena = UINT64_C(4) << 30;
 
+/* The arena is never freed in parts, so its size is what was ever asked for. */
 static void check_limit(as_job *j) {
   if (j->arena.total > max_arena)
     as_fatal(j, (as_pos){0}, "the source needs more than %u GiB of memory to assemble",
@@ -19,6 +20,7 @@ void *as_new(as_job *j, size_t n) {
   return p;
 }
 
+/* The old array stays in the arena: amounts double, so the sum is bounded. */
 void *as_grow(as_job *j, void *v, uint32_t n, uint32_t more, uint32_t *cap, size_t size) {
   if (more <= *cap && n <= *cap - more) return v;
   check_limit(j);
@@ -34,6 +36,7 @@ char *as_strn(as_job *j, const char *s, size_t n) {
 }
 
 /* ---- Names -------------------------------------------------------------------------------- */
+/* Equal texts are one pointer: names are compared without reading them. */
 
 typedef struct slot { /* the hash is here too: looking at another name costs a cache miss */
   as_name *name;
@@ -44,6 +47,7 @@ struct as_intern_table {
   uint32_t n, cap;
 };
 
+/* Slots may move, names do not. */
 static void rehash(as_job *j, struct as_intern_table *t) {
   uint32_t cap = t->cap ? t->cap * 2 : 256;
   slot *slots = isa_zalloc(&j->al, cap * sizeof *slots);
@@ -73,6 +77,7 @@ static uint32_t hash_bytes(const char *s, size_t n) {
   return h ^ h >> 13;
 }
 
+/* The entry holds what a name means, too (as_name). */
 const char *as_intern(as_job *j, const char *s, size_t n) {
   if (!j->interned) j->interned = as_new(j, sizeof *j->interned);
   struct as_intern_table *t = j->interned;
@@ -96,12 +101,14 @@ as_tok *as_toks_grow(as_job *j, as_toks *t, uint32_t n) {
   return t->n ? t->v + t->n : t->v; /* v may be NULL when nothing is asked for */
 }
 
+/* The place in a file; rounds of %rep are in the line of their body. */
 as_pos as_pos_outer(as_pos at) {
   for (const as_expansion *e = at.expansion; e; e = e->call.expansion)
     if (!e->round) at = e->call;
   return at;
 }
 
+/* Only macros count: a %rep's lines are in the source themselves. */
 bool as_pos_in_macro(as_pos at) {
   const as_expansion *e = at.expansion;
   while (e && e->round) e = e->call.expansion;

@@ -9,6 +9,7 @@ static const size_t max_source = (size_t)1 << 30;
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
+/* For callers that give no function of their own. */
 static bool read_stdio(void *ud, const char *path, isa_buf *out) {
   (void)ud;
   FILE *f = fopen(path, "rb");
@@ -16,6 +17,7 @@ static bool read_stdio(void *ud, const char *path, isa_buf *out) {
   size_t n = 0;
   bool ok = true;
   do {
+    /* In pieces, since a pipe does not say how long it is. */
     char *to = isa_buf_grow(out, 65536);
     n = to ? fread(to, 1, 65536, f) : 0;
     if (to) out->len -= 65536 - n;
@@ -30,6 +32,7 @@ static bool read_stdio(void *ud, const char *path, isa_buf *out) {
 static char *read_file(as_job *j, const char *path, size_t *n, int *why) {
   isa_buf b;
   isa_buf_init(&b, &j->al);
+  /* The caller may read from memory, or refuse. */
   as_read_fn read = j->o && j->o->read ? j->o->read : read_stdio;
   errno = 0;
   bool ok = read(j->o ? j->o->read_ud : NULL, path, &b);
@@ -47,6 +50,7 @@ static char *read_file(as_job *j, const char *path, size_t *n, int *why) {
   return text;
 }
 
+/* Files that were read, for -M. */
 static void add_dep(as_job *j, const char *path) {
   as_result *r = j->out;
   const char **deps = isa_arena_grow(&r->arena, r->deps, r->ndeps, 1, &j->cap_deps, sizeof *deps);
@@ -56,6 +60,7 @@ static void add_dep(as_job *j, const char *path) {
   r->deps[r->ndeps++] = s;
 }
 
+/* dir/path, with one slash between them. */
 static const char *join(as_job *j, const char *dir, size_t n, const char *path) {
   size_t m = strlen(path);
   bool slash = n > 0 && dir[n - 1] != '/';
@@ -79,6 +84,7 @@ typedef struct found {
   int why; /* the last reason other than that there is no such file */
 } found;
 
+/* By its full name: the same file by two names is two sources. */
 static bool try_path(as_job *j, const char *path, bool source, found *f) {
   as_name *name = as_name_of(as_intern(j, path, strlen(path)));
   f->path = name->text;
@@ -97,6 +103,7 @@ static bool try_path(as_job *j, const char *path, bool source, found *f) {
   return true;
 }
 
+/* Next to the file that asks, then in each -I directory. */
 static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool source, found *f) {
   f->why = 0;
   /* A file that the command line names, at line 0, is always allowed. */
@@ -105,6 +112,7 @@ static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool sou
     return false;
   }
   const char *from = at.line && at.file < j->nsources ? j->sources[at.file].name : "";
+  /* An absolute path is not searched for. */
   bool fixed = path[0] == '/' || at.line == 0;
   size_t d = dir_len(from);
   if (try_path(j, fixed ? path : join(j, from, d, path), source, f)) return true;
@@ -121,6 +129,7 @@ static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool sou
   }
   as_error(j, at, span, "cannot read `%s`%s%s", path, f->why ? ": " : "",
            f->why ? strerror(f->why) : "");
+  /* Where it was looked for is what a person needs to mend it. */
   if (!fixed) as_note(j, (as_pos){0}, "looked in `%.*s`", d ? (int)d : 1, d ? from : ".");
   for (uint32_t i = 0; i < dirs; i++)
     as_note(j, (as_pos){0}, "looked in `%s`", j->o->include_dirs[i]);
@@ -143,6 +152,7 @@ static bool readable(as_job *j, const char *path) {
   return ok;
 }
 
+/* As find looks, but nothing of the file is kept. */
 const char *as_src_search(as_job *j, as_pos at, uint32_t span, const char *path) {
   if (j->o && j->o->no_files) {
     as_error(j, at, span, "cannot look for `%s`: this source may not read files", path);
@@ -171,6 +181,7 @@ const char *as_src_read(as_job *j, as_pos at, uint32_t span, const char *path, s
 
 /* ---- Lines -------------------------------------------------------------------------------- */
 
+/* The places of lines are needed for messages and listings. */
 static void index_lines(as_job *j, as_source *s) {
   /* Counted first, so that the index takes what it needs of the arena and no more. */
   uint32_t lines = 1;
@@ -183,6 +194,7 @@ static void index_lines(as_job *j, as_source *s) {
   s->nlines++;
 }
 
+/* Sources are numbered; a line's place is (number, line). */
 static uint32_t add_source(as_job *j, const char *name) {
   j->sources = as_grow(j, j->sources, j->nsources, 1, &j->cap_sources, sizeof *j->sources);
   j->sources[j->nsources] = (as_source){.name = as_intern(j, name, strlen(name))};
@@ -206,11 +218,13 @@ static uint32_t own_text(as_job *j, const char *name, const char *text, size_t n
   as_fatal(j, (as_pos){index, line, col, NULL}, "byte 0x00 is not text");
 }
 
+/* Text that the caller has: it is copied, as tokens point into it. */
 uint32_t as_src_text(as_job *j, const char *name, const char *text, size_t n) {
   if (n > max_source) as_fatal(j, (as_pos){0}, "`%s` is larger than 1 GiB", name);
   return own_text(j, name, as_strn(j, text, n), n);
 }
 
+/* For %line: a source of that name, without a text. */
 uint32_t as_src_name(as_job *j, const char *name) {
   as_name *entry = as_name_of(as_intern(j, name, strlen(name)));
   if (!entry->source) entry->source = add_source(j, name) + 1;
@@ -228,6 +242,7 @@ bool as_src_load(as_job *j, as_pos at, uint32_t span, const char *path, uint32_t
   return true;
 }
 
+/* Without its end; a carriage return belongs to the end. */
 const char *as_src_line(const as_job *j, uint32_t file, uint32_t line, uint32_t *len) {
   if (file >= j->nsources || line == 0 || line > j->sources[file].nlines) return NULL;
   const as_source *s = &j->sources[file];

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* By number, from AS_P_SHL on. */
+/* By number, from AS_P_SHL on.
+ * The order is that of the enum in as.h. */
 static const char *const long_puncts[] = {"<<", ">>", "==", "!=", "<=", ">=", "&&", "||",
                                           "++", "--", "+=", "-=", "//", "%%", "^^", "<=>"};
 
@@ -28,6 +29,7 @@ static void print_string(const as_tok *t, isa_buf *out) {
 
 /* Enough digits to read the same double again, with a point whatever the locale has. */
 static void print_float(double v, isa_buf *out) {
+  /* Words, so that they are read back as such. */
   char s[40];
   if (isnan(v) || isinf(v)) {
     isa_buf_puts(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
@@ -38,12 +40,14 @@ static void print_float(double v, isa_buf *out) {
   for (char *p = s; *p; p++) {
     /* Whatever else there is, is the locale's decimal point. */
     if ((*p < '0' || *p > '9') && *p != '-' && *p != '+' && *p != 'e') *p = '.';
+    /* "1" would be read back as an integer. */
     whole = whole && *p != '.' && *p != 'e';
   }
   isa_buf_puts(out, s);
   if (whole) isa_buf_puts(out, ".0");
 }
 
+/* The value of a range holds both of its ends. */
 static void print_pp(const as_tok *t, isa_buf *out) {
   uint32_t v = (uint32_t)(uint64_t)t->v.ival;
   int32_t first, last;
@@ -79,6 +83,7 @@ void as_tok_print(const as_tok *t, isa_buf *out) {
   switch (t->kind) {
   case AS_T_STR: print_string(t, out); break;
   case AS_T_INT:
+    /* A number as it was written keeps its base and its digits. */
     if (t->len)
       isa_buf_add(out, t->text, t->len);
     else /* a sign is a token of its own, but for the least number, whose negation it is */
@@ -102,6 +107,7 @@ void as_tok_print(const as_tok *t, isa_buf *out) {
   }
 }
 
+/* Long tokens are cut: a message is for a person. */
 const char *as_tok_show(as_job *j, const as_tok *t) {
   if (t->kind == AS_T_END) return "end of line";
   isa_buf b;
@@ -109,6 +115,7 @@ const char *as_tok_show(as_job *j, const as_tok *t) {
   as_tok_print(t, &b);
   const char *s = b.failed ? NULL : isa_buf_str(&b);
   size_t n = s ? b.len : 0;
+  /* 60 characters, their quotes and dots fit in 72. */
   char *out = s ? isa_arena_alloc(&j->arena, 72) : NULL;
   if (out) snprintf(out, 72, n > 60 ? "`%.56s...`" : "`%.60s`", s);
   isa_buf_free(&b);
@@ -124,13 +131,15 @@ static bool is_word(const as_tok *t) {
 
 static bool is_punct(const as_tok *t, unsigned c) { return t->kind == AS_T_PUNCT && t->punct == c; }
 
-/* Whether a dot right after t selects an attribute, as lex.c decides it. */
+/* Whether a dot right after t selects an attribute, as lex.c decides it.
+ * a.b is an attribute; 1.5 and `x .y` are not. */
 static bool selects(const as_tok *t) {
   if (t->kind == AS_T_INT || t->kind == AS_T_FLOAT) return false;
   return t->kind != AS_T_PUNCT || t->punct == ']' || t->punct == ')' || t->punct == '}';
 }
 
-/* Whether two punctuation marks that touch would be read as others. */
+/* Whether two punctuation marks that touch would be read as others.
+ * << and > together would be read as <<> or as other signs. */
 static bool merges(unsigned a, unsigned b) {
   char last = a >= AS_P_SHL ? long_puncts[a - AS_P_SHL][1] : (char)a;
   char first = b >= AS_P_SHL ? long_puncts[b - AS_P_SHL][0] : (char)b;
@@ -140,6 +149,7 @@ static bool merges(unsigned a, unsigned b) {
   return (first == '=' && strchr("=!<>+-", last)) || (first == last && strchr("<>&|+-/^", last));
 }
 
+/* What is printed must be read back as the same tokens. */
 static bool needs_space(const as_tok *a, const as_tok *b, bool dot_apart) {
   if (b->space_before || is_punct(a, '%') || is_punct(a, AS_P_IMOD)) return true;
   if (is_punct(a, '.'))
@@ -169,12 +179,14 @@ void as_line_print(const as_line *l, isa_buf *out) {
   isa_buf_puts(out, "\n");
 }
 
+/* As a string: a name may have any character. */
 static void put_name(const as_job *j, uint32_t source, isa_buf *out) {
   const char *name = j->sources[source].name;
   as_tok file = {.kind = AS_T_STR, .text = name, .len = (uint32_t)strlen(name)};
   as_tok_print(&file, out);
 }
 
+/* %line marks say from where a line is, and what made it. */
 void as_line_print_marked(const as_job *j, const as_line *l, as_marks *m, isa_buf *out) {
   enum { MAX_BLANK = 8 }; /* a longer gap is shorter as a mark */
   /* Blank lines keep the count as long as nothing else has been printed in between. */
