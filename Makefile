@@ -112,13 +112,18 @@ $$(BUILD)/vm/simd/level/%.$(1).o: vm/simd/level/%.c
 endef
 $(foreach l,$(LEVELS),$(eval $(call level_rule,$(l))))
 
-# The Lua parts of the command and of the module as lists of C strings, one per line.
-$(BUILD)/lua/%.inc: lua/%.lua
+# The files in Lua of the command and of the module as rows {"NAME", lines}.
+PARTS := $(addprefix $(BUILD)/lua/,parts.inc command/parts.inc kernel/parts.inc)
+$(BUILD)/lua/parts.inc: $(wildcard lua/*.lua lua/debug/*.lua)
+$(BUILD)/lua/command/parts.inc: $(wildcard lua/command/*.lua)
+$(BUILD)/lua/kernel/parts.inc: $(wildcard lua/kernel/*.lua)
+$(PARTS):
 	@mkdir -p $(@D)
-	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
-$(BUILD)/lua/command/soma_main.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/command/*.lua))
-$(BUILD)/lua/parts.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/*.lua lua/debug/*.lua))
-$(BUILD)/lua/kernel/kernel.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/kernel/*.lua))
+	$(Q)for f in $^; do echo "{\"$$(basename $$f .lua)\", (const char *const[]){"; \
+	  sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $$f; echo 'NULL}},'; done >$@
+$(BUILD)/lua/parts.o: $(BUILD)/lua/parts.inc
+$(BUILD)/lua/command/soma_main.o: $(BUILD)/lua/command/parts.inc
+$(BUILD)/lua/kernel/kernel.o: $(BUILD)/lua/kernel/parts.inc
 $(BUILD)/lua/kernel/kernel.o: override LUA_CFLAGS += -I$(BUILD)/lua/kernel
 ifneq ($(EDIT_LIBS),)
 $(BUILD)/lua/command/lines.o: override LUA_CFLAGS += -DSOMA_LIBEDIT
@@ -127,17 +132,21 @@ ifneq ($(SECCOMP_LIBS),)
 $(BUILD)/lua/command/syscalls.o: override LUA_CFLAGS += -DSOMA_SECCOMP $(shell pkg-config --cflags libseccomp)
 endif
 $(BUILD)/lua/command/soma_main.o: override LUA_CFLAGS += -I$(BUILD)/lua/command
-$(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua -I$(BUILD)/lua/debug
+$(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua
 
 $(BUILD)/lua/%.o: lua/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LUA_CFLAGS) -MMD -MP -c $< -o $@
 
-# The trace viewer's files as lists of byte values.
-VIEWER := $(patsubst vm/%,$(BUILD)/vm/%.inc,$(wildcard $(addprefix vm/record/viewer/*.,html css js)))
-$(BUILD)/vm/record/viewer/%.inc: vm/record/viewer/%
+# The trace viewer's page, style and script as lists of byte values.
+SCRIPTS := model world draw counters path panels ranks source viewer
+VIEWER := $(addprefix $(BUILD)/vm/record/viewer/,viewer.html.inc viewer.css.inc script.js.inc)
+$(BUILD)/vm/record/viewer/script.js.inc: $(SCRIPTS:%=vm/record/viewer/%.js)
+$(BUILD)/vm/record/viewer/viewer.html.inc: vm/record/viewer/viewer.html
+$(BUILD)/vm/record/viewer/viewer.css.inc: vm/record/viewer/viewer.css
+$(VIEWER):
 	@mkdir -p $(@D)
-	$(Q)od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g' >$@
+	$(Q)cat $^ | od -An -v -tu1 | sed 's/[0-9][0-9]*/&,/g' >$@
 $(BUILD)/vm/record/html.o: $(VIEWER)
 $(BUILD)/vm/record/html.o: override CFLAGS += -I$(BUILD)/vm/record/viewer
 

@@ -6,73 +6,9 @@
 #include "machine/machine.h"
 #include "module.h"
 
-/* Lines of the files in Lua, made by the Makefile. */
-static const char *const sweep_lines[] = {
-#include "sweep.inc"
-};
-static const char *const plan_lines[] = {
-#include "plan.inc"
-};
-static const char *const plot_lines[] = {
-#include "plot.inc"
-};
-static const char *const pool_lines[] = {
-#include "pool.inc"
-};
-static const char *const journal_lines[] = {
-#include "journal.inc"
-};
-static const char *const share_lines[] = {
-#include "share.inc"
-};
-
-static const char *const tiling_lines[] = {
-#include "tiling.inc"
-};
-static const char *const arithmetic_lines[] = {
-#include "arithmetic.inc"
-};
-static const char *const readable_lines[] = {
-#include "readable.inc"
-};
-static const char *const wrong_options_lines[] = {
-#include "wrong_options.inc"
-};
-static const char *const place_lines[] = {
-#include "place.inc"
-};
-static const char *const show_lines[] = {
-#include "show.inc"
-};
-static const char *const ranks_lines[] = {
-#include "ranks.inc"
-};
-static const char *const replay_lines[] = {
-#include "replay.inc"
-};
-static const char *const stops_lines[] = {
-#include "stops.inc"
-};
-static const char *const adapter_lines[] = {
-#include "adapter.inc"
-};
-static const char *const session_lines[] = {
-#include "session.inc"
-};
-
-/* host.nearest(word, names): the name that is nearest, or nil. */
-static int nearest(lua_State *L) {
-  const char *known[64];
-  size_t n = 0;
-  const char *word = luaL_checkstring(L, 1);
-  luaL_checktype(L, 2, LUA_TTABLE);
-  luaL_checkstack(L, 64, "nearest");
-  while (n < 63 && lua_rawgeti(L, 2, (lua_Integer)n + 1) == LUA_TSTRING)
-    known[n++] = lua_tostring(L, -1); /* the table keeps it */
-  known[n] = NULL;
-  lua_pushstring(L, lb_nearest(word, known));
-  return 1;
-}
+static const lb_part parts[] = {
+#include "parts.inc"
+    {NULL, NULL}};
 
 /* host.write(path, text): a whole file or none; true, or nil and a message. */
 static int write_text(lua_State *L) {
@@ -115,13 +51,15 @@ static int trusted(lua_State *L) {
   return 1;
 }
 
-/* Leaves what a part returns in that field of the table at index; of the functions that load parts,
- * which have the module and `host` as upvalues, at 1 and 2. */
-#define PART(L, name, index, field)                                                          \
-  (lb_run_lines(L, "=soma." #name, name##_lines, sizeof name##_lines / sizeof *name##_lines, \
-                MODULE, HOST),                                                               \
-   lua_setfield(L, index, field))
+/* Upvalues of the functions that load parts. */
 enum { MODULE = 1, HOST };
+
+/* Leaves what a part returns in the field of its name of the table at `into`. */
+static void run_part(lua_State *L, const char *name, int into) {
+  char chunk[40];
+  snprintf(chunk, sizeof chunk, "=soma.%s", name);
+  lb_run_part(L, parts, name, chunk, MODULE, HOST, into);
+}
 
 static void push_upvalues(lua_State *L) {
   lua_settop(L, 0);
@@ -133,27 +71,27 @@ static void push_upvalues(lua_State *L) {
 static int load_sweep(lua_State *L) {
   push_upvalues(L);
   lua_newtable(L);
-  PART(L, wrong_options, HOST, "wrong_options");
-  PART(L, plot, HOST, "plot");
-  PART(L, pool, HOST, "pool");
-  PART(L, journal, HOST, "journal");
+  run_part(L, "wrong_options", HOST);
+  run_part(L, "plot", HOST);
+  run_part(L, "pool", HOST);
+  run_part(L, "journal", HOST);
   if (lua_getfield(L, LUA_REGISTRYINDEX, LB_JOB) == LUA_TTABLE) {
     lua_setfield(L, HOST, "job");
-    PART(L, share, HOST, "share");
+    run_part(L, "share", HOST);
     lua_getfield(L, HOST, "share");
     lua_getfield(L, -1, "before_world");
     lua_setfield(L, LUA_REGISTRYINDEX, LB_BEFORE_WORLD);
   }
   lua_settop(L, 3);
-  PART(L, sweep, 3, "sweep");
+  run_part(L, "sweep", 3);
   return 1;
 }
 
 /* Gives {plan}. */
 static int load_plan(lua_State *L) {
   push_upvalues(L);
-  PART(L, wrong_options, HOST, "wrong_options");
-  PART(L, plan, HOST, "plan");
+  run_part(L, "wrong_options", HOST);
+  run_part(L, "plan", HOST);
   lua_getfield(L, HOST, "plan");
   return 1;
 }
@@ -162,15 +100,15 @@ static int load_plan(lua_State *L) {
 static int load_debugger(lua_State *L) {
   push_upvalues(L);
   luaL_setfuncs(L, lb_debug_functions, 0);
-  PART(L, wrong_options, HOST, "wrong_options");
-  PART(L, place, HOST, "debug_place");
-  PART(L, show, HOST, "debug_show");
-  PART(L, replay, HOST, "debug_replay");
-  PART(L, stops, HOST, "debug_stops");
-  PART(L, ranks, HOST, "debug_ranks");
-  PART(L, adapter, HOST, "debug_adapter");
-  PART(L, session, HOST, "debug_session");
-  lua_getfield(L, HOST, "debug_session");
+  run_part(L, "wrong_options", HOST);
+  run_part(L, "place", HOST);
+  run_part(L, "show", HOST);
+  run_part(L, "replay", HOST);
+  run_part(L, "stops", HOST);
+  run_part(L, "ranks", HOST);
+  run_part(L, "adapter", HOST);
+  run_part(L, "session", HOST);
+  lua_getfield(L, HOST, "session");
   return 1;
 }
 
@@ -189,8 +127,8 @@ static int load_arithmetic(lua_State *L) {
   if (lua_getfield(L, HOST, "arithmetic") == LUA_TTABLE) return 1;
   lua_settop(L, HOST);
   luaL_setfuncs(L, lb_arithmetic_functions, 0);
-  PART(L, tiling, HOST, "tiling");
-  PART(L, arithmetic, HOST, "arithmetic");
+  run_part(L, "tiling", HOST);
+  run_part(L, "arithmetic", HOST);
   lua_getfield(L, HOST, "arithmetic");
   return 1;
 }
@@ -237,7 +175,9 @@ static void open_arithmetic(lua_State *L, int host) {
 static int load_readable(lua_State *L) {
   push_upvalues(L);
   lua_newtable(L);
-  PART(L, readable, 3, "__tostring");
+  run_part(L, "readable", HOST);
+  lua_getfield(L, HOST, "readable");
+  lua_setfield(L, 3, "__tostring");
   return 1;
 }
 
@@ -250,9 +190,14 @@ static void later(lua_State *L, int into, int host, lua_CFunction load, const ch
 }
 
 void lb_open_parts(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"nearest", nearest}, {"write", write_text}, {"seconds", seconds}, {"terminal", terminal},
-      {"trusted", trusted}, {"watched", watched},  {"hash", hash},       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"nearest", lb_nearest_named},
+                                       {"write", write_text},
+                                       {"seconds", seconds},
+                                       {"terminal", terminal},
+                                       {"trusted", trusted},
+                                       {"watched", watched},
+                                       {"hash", hash},
+                                       {NULL, NULL}};
   int module = lua_gettop(L), host = module + 1;
   lb_open_process(L);
   lua_newtable(L);

@@ -4,18 +4,33 @@
 #include <string.h>
 #include <time.h>
 
+enum { FAR = 3 }; /* two slips at most */
+
+/* Takes a known name if it is nearer than `least`. */
+static void look_nearer(const char *name, const char *known, unsigned *least, const char **best) {
+  unsigned d = isa_edit_distance(name, strlen(name), known, strlen(known), *least);
+  if (d >= *least) return;
+  *least = d;
+  *best = known;
+}
+
 const char *lb_nearest(const char *name, const char *const *known) {
   const char *best = NULL;
-  /* Two slips at most. */
-  unsigned least = 3;
-  for (; *known != NULL; known++) {
-    unsigned d = isa_edit_distance(name, strlen(name), *known, strlen(*known), least);
-    if (d < least) {
-      least = d;
-      best = *known;
-    }
-  }
+  unsigned least = FAR;
+  for (; *known != NULL; known++) look_nearer(name, *known, &least, &best);
   return best;
+}
+
+int lb_nearest_named(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1), *best = NULL;
+  unsigned least = FAR;
+  luaL_checktype(L, 2, LUA_TTABLE);
+  for (lua_Integer i = 1; lua_rawgeti(L, 2, i) == LUA_TSTRING; i++) {
+    look_nearer(name, lua_tostring(L, -1), &least, &best);
+    lua_pop(L, 1); /* the table keeps it */
+  }
+  lua_pushstring(L, best);
+  return 1;
 }
 
 static int unknown_option(lua_State *L, const char *what, const char *const *known) {
@@ -222,25 +237,29 @@ void lb_set_words(lua_State *L, const char *key, const char *v) {
   if (v != NULL && v[0] != '\0') lb_set_text(L, key, v);
 }
 
-typedef struct lines {
-  const char *const *line, *const *end;
-} lines;
-
 static const char *next_line(lua_State *L, void *ud, size_t *n) {
-  lines *t = ud;
+  const char *const **line = ud;
   (void)L;
-  if (t->line == t->end) return NULL;
-  *n = strlen(*t->line);
-  return *t->line++;
+  if (**line == NULL) return NULL;
+  *n = strlen(**line);
+  return *(*line)++;
 }
 
-void lb_run_lines(lua_State *L, const char *name, const char *const *text, size_t n, int module,
-                  int host) {
-  lines t = {text, text + n};
-  if (lua_load(L, next_line, &t, name, "t") != LUA_OK) lua_error(L);
+int lb_load_part(lua_State *L, const lb_part *parts, const char *name, const char *chunk) {
+  while (parts->name != NULL && strcmp(parts->name, name) != 0) parts++;
+  const char *const *line = parts->lines;
+  if (parts->name != NULL) return lua_load(L, next_line, &line, chunk, "t");
+  lua_pushfstring(L, "there is no part '%s'", name);
+  return LUA_ERRRUN;
+}
+
+void lb_run_part(lua_State *L, const lb_part *parts, const char *name, const char *chunk,
+                 int module, int host, int into) {
+  if (lb_load_part(L, parts, name, chunk) != LUA_OK) lua_error(L);
   lua_pushvalue(L, module);
   lua_pushvalue(L, host);
   lua_call(L, 2, 1);
+  lua_setfield(L, into, name);
 }
 
 /* A Lua function calls the real one in its own place, so that levels of errors stay those of the
@@ -256,12 +275,13 @@ static const char *const later_lines[] = {
     "  end\n",
     "  into[name] = first\n",
     "end\n",
+    NULL,
 };
 
 void lb_load_later(lua_State *L, int into, const char *names) {
-  lines t = {later_lines, later_lines + sizeof later_lines / sizeof *later_lines};
+  const char *const *line = later_lines;
   into = lua_absindex(L, into);
-  if (lua_load(L, next_line, &t, "=soma.later", "t") != LUA_OK) lua_error(L);
+  if (lua_load(L, next_line, &line, "=soma.later", "t") != LUA_OK) lua_error(L);
   lua_pushvalue(L, into);
   /* The function that loads the real ones, which the caller has pushed. */
   lua_pushvalue(L, -3);

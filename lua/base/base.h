@@ -48,6 +48,8 @@ int lb_sequencer_named(const char *name);
 const char *lb_target(lua_State *L, const char *what, const char *name);
 /* The name nearest to `name` in the list, or NULL. */
 const char *lb_nearest(const char *name, const char *const *known);
+/* The same in Lua: nearest(name, a sequence of known names). */
+int lb_nearest_named(lua_State *L);
 /* A dtype given by name; raises an argument error that suggests the nearest one. */
 unsigned lb_dtype(lua_State *L, int arg);
 /* The same of an optional argument or of the option "dtype"; fallback when absent. */
@@ -59,10 +61,19 @@ const char *lb_type_name(lua_State *L, int index);
 int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s);
 /* Pushes a sequence of n dimensions. */
 void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape);
-/* Runs a text of n lines, which Lua calls `name`, with the values at `module` and `host` as its
- * arguments; pushes what it returns. */
-void lb_run_lines(lua_State *L, const char *name, const char *const *lines, size_t n, int module,
-                  int host);
+/* A file in Lua that is a part of the module or of the command, and its lines. Lists of parts and
+ * of lines end with NULL; the Makefile makes them (parts.inc). */
+typedef struct lb_part {
+  const char *name;
+  const char *const *lines;
+} lb_part;
+/* Pushes the function that a part is, which messages call `chunk`; LUA_OK, or the error's status.
+ */
+int lb_load_part(lua_State *L, const lb_part *parts, const char *name, const char *chunk);
+/* Calls it with the values at `module` and `host`; what it returns becomes the field of that name
+ * of the table at `into`. */
+void lb_run_part(lua_State *L, const lb_part *parts, const char *name, const char *chunk,
+                 int module, int host, int into);
 /* Takes a function from the top that loads functions and gives a table of them by name. `names`
  * lists them, separated by spaces. Until one of them is called, the table at `into` has a function
  * in its place that loads them first. */

@@ -12,56 +12,10 @@
 #include "soma_sandbox.h"
 #include "job.h"
 
-/* The lines of the command's own Lua files, made by the Makefile. */
-static const char *const driver_lines[] = {
-#include "driver.inc"
-};
-static const char *const options_lines[] = {
-#include "options.inc"
-};
-static const char *const data_lines[] = {
-#include "data.inc"
-};
-static const char *const sandbox_lines[] = {
-#include "sandbox.inc"
-};
-static const char *const confined_lines[] = {
-#include "confined.inc"
-};
-static const char *const json_lines[] = {
-#include "json.inc"
-};
-static const char *const prompt_lines[] = {
-#include "prompt.inc"
-};
-static const char *const ranks_lines[] = {
-#include "ranks.inc"
-};
-static const char *const dap_lines[] = {
-#include "dap.inc"
-};
-static const char *const ccom_lines[] = {
-#include "ccom.inc"
-};
-static const char *const ccom_options_lines[] = {
-#include "ccom_options.inc"
-};
-static const char *const ccom_run_lines[] = {
-#include "ccom_run.inc"
-};
-typedef struct lines {
-  const char *const *line, *const *end;
-} lines;
-#define LINES(name)                                                                      \
-  {                                                                                      \
-#name, { name##_lines, name##_lines + sizeof name##_lines / sizeof name##_lines[0] } \
-  }
-static const struct part {
-  const char *name;
-  lines lines;
-} parts[] = {LINES(driver),   LINES(options), LINES(data),         LINES(sandbox),
-             LINES(confined), LINES(json),    LINES(prompt),       LINES(ranks),
-             LINES(dap),      LINES(ccom),    LINES(ccom_options), LINES(ccom_run)};
+/* The command's own files in Lua. */
+static const lb_part parts[] = {
+#include "parts.inc"
+    {NULL, NULL}};
 
 static const soma_job *job;    /* NULL: the process is alone */
 static const char *only;       /* the part that the command is; NULL: any of them */
@@ -112,28 +66,9 @@ static void on_interrupt(int sig) {
   lua_sethook(interrupted, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
-static const char *next_line(lua_State *L, void *ud, size_t *n) {
-  lines *t = ud;
-  (void)L;
-  if (t->line == t->end) return NULL;
-  *n = strlen(*t->line);
-  return *t->line++;
-}
-
-/* Pushes the function of that part, its name in messages "soma"; LUA_OK, or the error's status. */
-static int load_part(lua_State *L, const char *name) {
-  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-    if (strcmp(parts[i].name, name) != 0) continue;
-    lines l = parts[i].lines;
-    return lua_load(L, next_line, &l, "=soma", "t");
-  }
-  lua_pushfstring(L, "the command has no part '%s'", name);
-  return LUA_ERRRUN;
-}
-
 /* host.part(name, ...): what the part gives for these arguments */
 static int part(lua_State *L) {
-  if (load_part(L, luaL_checkstring(L, 1)) != LUA_OK) return lua_error(L);
+  if (lb_load_part(L, parts, luaL_checkstring(L, 1), "=soma") != LUA_OK) return lua_error(L);
   lua_replace(L, 1);
   lua_call(L, lua_gettop(L) - 1, 1);
   return 1;
@@ -168,25 +103,6 @@ bool soma_attend(bool on) {
   return before;
 }
 
-/* host.nearest(word, names) */
-static int nearest(lua_State *L) {
-  size_t n, best = 3;
-  const char *word = luaL_checklstring(L, 1, &n), *found = NULL;
-  for (lua_Integer i = 1; lua_rawgeti(L, 2, i) == LUA_TSTRING; i++) {
-    size_t m;
-    const char *name = lua_tolstring(L, -1, &m);
-    /* Within two slips of it. */
-    unsigned d = isa_edit_distance(word, n, name, m, 2);
-    if (d < best) {
-      best = d;
-      found = name;
-    }
-    lua_pop(L, 1);
-  }
-  lua_pushstring(L, found);
-  return 1;
-}
-
 /* host.fits_name(path, text): whether a text, or data, may be written there; else nil and why. */
 static int fits_name(lua_State *L) {
   if (!lb_fits_name(L, luaL_checkstring(L, 1), lua_toboolean(L, 2))) return 2;
@@ -217,25 +133,20 @@ static int pending(lua_State *L) {
 
 /* The table `host` and the arguments after the command's name, as driver.lua wants them. */
 static void push_driver_arguments(lua_State *L, int argc, char **argv) {
+  static const luaL_Reg functions[] = {{"nearest", lb_nearest_named},
+                                       {"fits_name", fits_name},
+                                       {"part", part},
+                                       {"listen", listen_again},
+                                       {"dtype_hint", dtype_hint},
+                                       {"pid", pid_of},
+                                       {"pending", pending},
+                                       {NULL, NULL}};
   const char *no_color = getenv("NO_COLOR");
   lua_newtable(L);
   lb_set_flag(L, "terminal", isatty(STDERR_FILENO));
   lb_set_flag(L, "input_terminal", isatty(STDIN_FILENO));
   lb_set_flag(L, "color", isatty(STDERR_FILENO) && (no_color == NULL || no_color[0] == '\0'));
-  lua_pushcfunction(L, nearest);
-  lua_setfield(L, -2, "nearest");
-  lua_pushcfunction(L, fits_name);
-  lua_setfield(L, -2, "fits_name");
-  lua_pushcfunction(L, part);
-  lua_setfield(L, -2, "part");
-  lua_pushcfunction(L, listen_again);
-  lua_setfield(L, -2, "listen");
-  lua_pushcfunction(L, dtype_hint);
-  lua_setfield(L, -2, "dtype_hint");
-  lua_pushcfunction(L, pid_of);
-  lua_setfield(L, -2, "pid");
-  lua_pushcfunction(L, pending);
-  lua_setfield(L, -2, "pending");
+  luaL_setfuncs(L, functions, 0);
   luaL_setfuncs(L, soma_sandbox_functions, 0);
   luaL_setfuncs(L, lb_row_functions, 0);
   lua_newtable(L);
@@ -322,7 +233,7 @@ static int run_script(lua_State *L, int argc, char **argv) {
 }
 
 static int run_part(lua_State *L, const char *name, int argc, char **argv) {
-  if (load_part(L, name) != LUA_OK) {
+  if (lb_load_part(L, parts, name, "=soma") != LUA_OK) {
     fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
     return 1;
   }

@@ -2,7 +2,7 @@
 -- asks of a session, and moves it, until the adapter leaves it. Cores are named by their number, in a world
 -- by {rank, core}.
 local _, host = ...
-local place, show, replay, stops = host.debug_place, host.debug_show, host.debug_replay, host.debug_stops
+local place, show, replay, stops = host.place, host.show, host.replay, host.stops
 
 local function list(t) return setmetatable(t, {__metatable = "list"}) end
 

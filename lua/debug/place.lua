@@ -280,7 +280,7 @@ local MOST_PLACES = 4096 -- of a line
 local function heads(s, core, file, line)
   local what = {file = file, line = line, heads = "", most = MOST_PLACES + 1}
   local found = instructions(s, core, what)
-  local text = found[1] and host.debug_show.source_line(s, found[1])
+  local text = found[1] and host.show.source_line(s, found[1])
   if text then
     what.heads = text
     found = instructions(s, core, what)

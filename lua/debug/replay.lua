@@ -2,7 +2,7 @@
 -- host time; back it goes to the snapshot before and runs on from there, which gives the same run
 -- again. While it does so, nothing is printed twice: callbacks are not called.
 local _, host = ...
-local place = host.debug_place
+local place = host.place
 
 local SECONDS, LONG, MOST = 0.25, 0.75, 32 -- between snapshots, at least; enough; of them
 local BYTES = math.max(1 << 30, host.memory_bytes() // 4) -- of all of them
@@ -111,7 +111,7 @@ local function latest(s, fits)
     if fits(s.snapshots[i]) then return s.snapshots[i], i end
   end
   if s.no_way_back then place.refuse("this run cannot go back: %s", s.no_way_back) end
-  place.refuse("the run cannot go back before %s, where the debugger began", host.debug_show.ns(s.snapshots[1] and s.snapshots[1].time_ns or 0))
+  place.refuse("the run cannot go back before %s, where the debugger began", host.show.ns(s.snapshots[1] and s.snapshots[1].time_ns or 0))
 end
 
 -- From a snapshot, without a sound, by fn, which moves on by `forward` or leaves s.seconds to others.

@@ -2,7 +2,7 @@
 -- holds a run or the runs of a world, stops, and which engine of which core and rank its commands are
 -- about (the focus).
 local _, host = ...
-local place, show, replay, stops, ranks = host.debug_place, host.debug_show, host.debug_replay, host.debug_stops, host.debug_ranks
+local place, show, replay, stops, ranks = host.place, host.show, host.replay, host.stops, host.ranks
 local refuse, ns, core_name = place.refuse, show.ns, place.core_name
 local tell_place, tell_end, move, run_to = stops.tell_place, stops.tell_end, stops.move, stops.run_to
 
@@ -471,7 +471,7 @@ local function debug_with(of, world, o)
   local ok, s = pcall(open, of, world, o)
   if not ok then error(type(s) == "table" and s.message or s, 0) end
   if o.adapter then
-    host.debug_adapter.serve(s, o.adapter)
+    host.adapter.serve(s, o.adapter)
     return of
   end
   local found, editor = pcall(require, "soma.lines") -- of the command

@@ -1,7 +1,7 @@
 -- What the debugger prints: tensors as matrices, as figures and as pictures; engines, semaphores,
 -- queues, tiles, transfers; source and instructions.
 local soma, host = ...
-local place = host.debug_place
+local place = host.place
 local core_name = place.core_name
 
 local function ns(t) return (string.format("%.3f", t):gsub("%.?0+$", "")) .. " ns" end

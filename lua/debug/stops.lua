@@ -1,7 +1,7 @@
 -- Stops of a session and moving on between them: what a stop names, its condition, and what is said when
 -- it holds.
 local soma, host = ...
-local place, show, replay = host.debug_place, host.debug_show, host.debug_replay
+local place, show, replay = host.place, host.show, host.replay
 local refuse, ns, core_name = place.refuse, show.ns, place.core_name
 
 -- ---- Where it stands ------------------------------------------------------------------------

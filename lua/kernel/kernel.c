@@ -11,22 +11,9 @@
 
 #define HANDLE "soma.kernel.handle"
 
-/* Lines of the files in Lua, made by the Makefile. */
-static const char *const view_lines[] = {
-#include "view.inc"
-};
-static const char *const record_lines[] = {
-#include "record.inc"
-};
-static const char *const tiles_lines[] = {
-#include "tiles.inc"
-};
-static const char *const loops_lines[] = {
-#include "loops.inc"
-};
-static const char *const kernel_lines[] = {
-#include "kernel.inc"
-};
+static const lb_part parts[] = {
+#include "parts.inc"
+    {NULL, NULL}};
 
 typedef struct handle {
   soma_kernel *k;
@@ -440,23 +427,17 @@ static void push_opcodes(lua_State *L) {
 /* ---- The files in Lua ---------------------------------------------------------------------- */
 
 enum { MODULE = 1, HOST }; /* upvalues of load_kernel */
-#define RUN(part, field)                                                                     \
-  (lb_run_lines(L, "=soma.kernel", part##_lines, sizeof part##_lines / sizeof *part##_lines, \
-                MODULE, HOST),                                                               \
-   lua_setfield(L, HOST, field))
 
 /* Gives {kernel, spmd, jit}. */
 static int load_kernel(lua_State *L) {
+  static const char *const in_order[] = {"view", "record", "tiles", "loops", "kernel"};
   lua_settop(L, 0);
   lua_pushvalue(L, lua_upvalueindex(MODULE));
   lua_pushvalue(L, lua_upvalueindex(HOST));
   push_opcodes(L);
   lua_setfield(L, HOST, "opcodes");
-  RUN(view, "view");
-  RUN(record, "record");
-  RUN(tiles, "tiles");
-  RUN(loops, "loops");
-  RUN(kernel, "kernel");
+  for (int i = 0; i < 5; i++)
+    lb_run_part(L, parts, in_order[i], "=soma.kernel", MODULE, HOST, HOST);
   lua_getfield(L, HOST, "kernel");
   return 1;
 }

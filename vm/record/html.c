@@ -11,32 +11,8 @@ static const unsigned char page[] = {
 static const unsigned char style[] = {
 #include "viewer.css.inc"
 };
-static const unsigned char model[] = {
-#include "model.js.inc"
-};
-static const unsigned char worlds[] = {
-#include "world.js.inc"
-};
-static const unsigned char drawing[] = {
-#include "draw.js.inc"
-};
-static const unsigned char counters[] = {
-#include "counters.js.inc"
-};
-static const unsigned char ways[] = {
-#include "path.js.inc"
-};
-static const unsigned char panels[] = {
-#include "panels.js.inc"
-};
-static const unsigned char over_ranks[] = {
-#include "ranks.js.inc"
-};
-static const unsigned char sources[] = {
-#include "source.js.inc"
-};
 static const unsigned char script[] = {
-#include "viewer.js.inc"
+#include "script.js.inc"
 };
 
 /* The page counts in picoseconds: whole numbers below 2^53, which JavaScript keeps
@@ -341,14 +317,6 @@ static void put_all(vm_rec_html *h, const shown *x) {
   }
   if (x->world) isa_buf_puts(&h->out.b, "]}\n");
   put_page_to(h, &at, "@script");
-  isa_buf_add(&h->out.b, model, sizeof model);
-  isa_buf_add(&h->out.b, worlds, sizeof worlds);
-  isa_buf_add(&h->out.b, drawing, sizeof drawing);
-  isa_buf_add(&h->out.b, counters, sizeof counters);
-  isa_buf_add(&h->out.b, ways, sizeof ways);
-  isa_buf_add(&h->out.b, panels, sizeof panels);
-  isa_buf_add(&h->out.b, over_ranks, sizeof over_ranks);
-  isa_buf_add(&h->out.b, sources, sizeof sources);
   isa_buf_add(&h->out.b, script, sizeof script);
   isa_buf_add(&h->out.b, page + at, sizeof page - at);
 }
