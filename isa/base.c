@@ -9,7 +9,6 @@ const char *isa_status_text(int status) {
   static const char *const texts[ISA_NSTATUS] = {
 #define STATUS(name, text) text,
 #include "status.def"
-#undef STATUS
   };
   return status >= 0 && status < ISA_NSTATUS ? texts[status] : "unknown status";
 }

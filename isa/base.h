@@ -16,7 +16,6 @@
 typedef enum isa_status {
 #define STATUS(name, text) ISA_##name,
 #include "status.def"
-#undef STATUS
   ISA_NSTATUS
 } isa_status;
 

@@ -40,12 +40,9 @@ bool isa_insn_instead(const isa_insn *in, int gen, isa_insn *out, unsigned *engi
     uint8_t engine, first, last;
     bool (*make)(const isa_insn *in, isa_insn *out);
   } rows[] = {
-#define AVOID(op, engine, first, last)
 #define INSTEAD(op, engine, first, last, other) \
   {ISA_OP_##op, ISA_OP_##other, ISA_ENG_##engine, ISA_##first, ISA_##last, as_##other},
 #include "choice.def"
-#undef INSTEAD
-#undef AVOID
   };
   for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (rows[i].op != in->op || gen < rows[i].first || gen > rows[i].last) continue;

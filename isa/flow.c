@@ -17,11 +17,7 @@ bool isa_reg_alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r) {
   case ISA_OP_##name:        \
     *r = b ? result : 0;     \
     return b != 0;
-#define BRANCH(name, taken)
 #include "registers.def"
-#undef ALU
-#undef DIVIDE
-#undef BRANCH
   default: return false;
   }
 }
@@ -29,14 +25,10 @@ bool isa_reg_alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r) {
 bool isa_branch_taken(unsigned op, uint32_t a, uint32_t b) {
   int32_t sa = (int32_t)a, sb = (int32_t)b;
   switch (op) {
-#define ALU(name, result)
-#define DIVIDE(name, result)
 #define BRANCH(name, taken) \
   case ISA_OP_##name:       \
     return taken;
 #include "registers.def"
-#undef ALU
-#undef DIVIDE
 #undef BRANCH
   default: return false;
   }

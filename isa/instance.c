@@ -19,7 +19,6 @@ static const isa_instance instances[] = {
    #tag,                                                                                         \
    source},
 #include "instances.def"
-#undef INSTANCE
 };
 enum { COUNT = sizeof instances / sizeof instances[0] };
 

@@ -20,7 +20,6 @@ enum { ISA_GEN2 = 2, ISA_GEN3 = 3, ISA_GEN4 = 4 };
 enum isa_engine {
 #define ENGINE(name, hw) ISA_ENG_##name,
 #include "engines.def"
-#undef ENGINE
   ISA_NENGINES
 };
 /* The sequencers of a core: its engines, then its CC sequencers cc0, cc1 ..., which run the
@@ -84,7 +83,6 @@ typedef struct isa_target {
 enum isa_target_id {
 #define TARGET(name, ...) ISA_##name,
 #include "targets.def"
-#undef TARGET
   ISA_NTARGETS
 };
 extern const isa_target isa_targets[ISA_NTARGETS];
@@ -104,7 +102,6 @@ enum {
 #define WAY(...) +1
   ISA_NWAYS = 0
 #include "ways.def"
-#undef WAY
 };
 extern const isa_way isa_ways[ISA_NWAYS];
 /* The other engine of a way that e belongs to on that generation; ISA_NENGINES: e has no part in
@@ -136,7 +133,6 @@ enum isa_dtype_class { ISA_UINT = 1, ISA_INT, ISA_FLOAT, ISA_PACK, ISA_BOOL };
 enum isa_dtype {
 #define DTYPE(name, code, bits, cls, e, m, lanes) ISA_##name = code,
 #include "dtypes.def"
-#undef DTYPE
   ISA_NDTYPES
 };
 typedef struct isa_dtype_row {
@@ -168,7 +164,6 @@ enum isa_op_class { ISA_OP_BIT = 1, ISA_OP_ARITH = 2, ISA_OP_BOTH = 3 };
 enum isa_aluop {
 #define ALUOP(name, code, cls, arity, red, eng, gen, hw) ISA_ALU_##name = code,
 #include "aluops.def"
-#undef ALUOP
   ISA_NALUOPS
 };
 typedef struct isa_aluop_row {
@@ -182,7 +177,6 @@ int isa_aluop_find(const char *name, size_t n);
 enum isa_actfn {
 #define ACTFN(name, code, lo, hi, gen, table) ISA_FN_##name = code,
 #include "actfns.def"
-#undef ACTFN
   ISA_NACTFNS
 };
 typedef struct isa_actfn_row {
@@ -196,10 +190,7 @@ int isa_actfn_find(const char *name, size_t n);
 
 enum isa_set {
 #define SET(id, prose) ISA_SET_##id,
-#define ITEM(set, name)
 #include "enums.def"
-#undef SET
-#undef ITEM
   ISA_NSETS
 };
 /* Members of the sets, ISA_CMD_reset_reduce and so on: one enum per set, each from 0. */
@@ -211,8 +202,6 @@ enum {
   enum isa_set_of_##id {
 #define ITEM(set, name) ISA_##set##_##name,
 #include "enums.def"
-#undef SET
-#undef ITEM
 };
 const char *isa_set_name(unsigned set);                /* prose name, or NULL */
 const char *isa_set_item(unsigned set, unsigned item); /* NULL past the last */
@@ -349,9 +338,6 @@ typedef struct isa_pair { /* of ranks */
   }             \
   ;
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 
 typedef struct isa_insn {
   uint16_t op; /* index into isa_ops, not the opcode's number */
@@ -359,12 +345,7 @@ typedef struct isa_insn {
   isa_update upd;
   union {
 #define FORM(id) struct isa_##id id;
-#define FIELD(form, name, kind, mode, arg)
-#define END(id)
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
   } u;
 } isa_insn;
 
@@ -413,12 +394,7 @@ typedef struct isa_form {
 
 enum isa_form_id {
 #define FORM(id) ISA_FORM_##id,
-#define FIELD(form, name, kind, mode, arg)
-#define END(id)
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
   ISA_NFORMS
 };
 extern const isa_form isa_forms[ISA_NFORMS];
@@ -427,13 +403,11 @@ extern const isa_form isa_forms[ISA_NFORMS];
 enum isa_rule {
 #define RULE(name, function, types, lines) ISA_RULE_##name,
 #include "rules.def"
-#undef RULE
   ISA_NRULES
 };
 enum isa_cost {
 #define TIME(name, function, modes, lines) ISA_COST_##name,
 #include "times.def"
-#undef TIME
   ISA_NCOSTS
 };
 /* Where an instruction runs (opcodes.def): in the sequencer, alone (REG) or in simulated time, in
@@ -444,7 +418,6 @@ enum isa_built { ISA_DONE = 1, ISA_PLANNED };
 enum isa_op {
 #define INSN(name, number, eng, gen, form, rule, runs, cost, status, prof, text) ISA_OP_##name,
 #include "opcodes.def"
-#undef INSN
   ISA_NOPS
 };
 typedef struct isa_op_row {

@@ -14,7 +14,6 @@
 const isa_engine_row isa_engines[ISA_NSEQS] = {
 #define ENGINE(name, hw) {#name, hw},
 #include "engines.def"
-#undef ENGINE
     {"cc0", "cc0"}, {"cc1", "cc1"}, {"cc2", "cc2"}};
 
 /* The row's columns in the order of isa_target; the last two are the same in each
@@ -25,14 +24,12 @@ const isa_target isa_targets[ISA_NTARGETS] = {
   {#name, ISA_##name,           false, gen, sbuf, usable, cores,          stacks,  gib, dma,    \
    rings, {kt, kv, ks, kg, kb}, hw,    mf,  mb,   cc,     ISA_PSUM_BYTES, ISA_NDMA},
 #include "targets.def"
-#undef TARGET
 };
 
 const isa_way isa_ways[ISA_NWAYS] = {
 #define WAY(first, last, a, b, space, bank, ordered) \
   {first, last, {ISA_ENG_##a, ISA_ENG_##b}, ISA_##space, bank, ordered},
 #include "ways.def"
-#undef WAY
 };
 
 /* Code 0 has no row, so a zeroed field is no type. */
@@ -40,14 +37,12 @@ const isa_dtype_row isa_dtypes[ISA_NDTYPES] = {
 #define DTYPE(name, code, bits, cls, e, m, lanes) \
   [code] = {#name, bits / 8, bits, ISA_##cls, e, m, lanes},
 #include "dtypes.def"
-#undef DTYPE
 };
 
 const isa_aluop_row isa_aluops[ISA_NALUOPS] = {
 #define ALUOP(name, code, cls, arity, red, eng, gen, hw) \
   [code] = {#name, ISA_OP_##cls, arity, ISA_MASK_##eng, gen, red, hw},
 #include "aluops.def"
-#undef ALUOP
 };
 
 const isa_actfn_row isa_actfns[ISA_NACTFNS] = {
@@ -55,7 +50,6 @@ const isa_actfn_row isa_actfns[ISA_NACTFNS] = {
 #define NO_TABLE false
 #define ACTFN(name, code, lo, hi, gen, table) [code] = {#name, lo, hi, gen, table},
 #include "actfns.def"
-#undef ACTFN
 #undef TABLE
 #undef NO_TABLE
 };
@@ -63,21 +57,15 @@ const isa_actfn_row isa_actfns[ISA_NACTFNS] = {
 /* enums.def is read twice: here for the names of the sets, below for their items. */
 static const char *const set_names[ISA_NSETS] = {
 #define SET(id, prose) prose,
-#define ITEM(set, name)
 #include "enums.def"
-#undef SET
-#undef ITEM
 };
 
 static const struct {
   uint8_t set;
   const char *name;
 } set_items[] = {
-#define SET(id, prose)
 #define ITEM(set, name) {ISA_SET_##set, #name},
 #include "enums.def"
-#undef SET
-#undef ITEM
 };
 
 const uint8_t isa_kind_bytes[ISA_NKINDS] = {
@@ -103,20 +91,12 @@ const uint8_t isa_kind_elem[ISA_NKINDS] = {
 enum { ISA_KINDS(KIND) ISA_BYTES_END };
 #undef KIND
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 
 /* Where operands begin in the record of an instruction, and how many bytes they may take. */
 enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
-#define FORM(id)
-#define FIELD(form, name, kind, mode, arg)
 #define END(id) \
   _Static_assert(sizeof(struct place_##id) - 1 <= OPERAND_BYTES, #id " does not fit in a record");
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 
 /* An ENUM field's arg is written as the set's name, any other kind's as flags or a number. */
 #define ARG_ENUM(arg) ISA_SET_##arg
@@ -157,9 +137,6 @@ enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
   }                       \
   ;
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 
 /* Numbers of fields, and masks of those that may name memory and of the ENUMs. */
 #define FORM(id) enum {
@@ -170,9 +147,6 @@ enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
   ;               \
   _Static_assert(FIELD_##id##_N <= 16, "a mask of 16 fields");
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 #define NAMES_MEMORY(kind) ((kind) == ISA_K_AP || (kind) == ISA_K_NUM || (kind) == ISA_K_APS)
 #define FORM(id) enum { MEMORY_##id = 0
 #define FIELD(form, name, kind, mode, arg) | NAMES_MEMORY(ISA_K_##kind) << FIELD_##form##_##name
@@ -180,50 +154,31 @@ enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
   }             \
   ;
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 #define FORM(id) enum { ENUMS_##id = 0
 #define FIELD(form, name, kind, mode, arg) | (ISA_K_##kind == ISA_K_ENUM) << FIELD_##form##_##name
 #define END(id) \
   }             \
   ;
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 
 const isa_form isa_forms[ISA_NFORMS] = {
 #define FORM(id) {#id, fields_##id, FIELD_##id##_N, MEMORY_##id, ENUMS_##id},
-#define FIELD(form, name, kind, mode, arg)
-#define END(id)
 #include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 };
 
-/* The two lists of manual.def, each from a reading of its own.
- * manual.def mixes both kinds of row, so each reading makes the other kind nothing. */
-#define DECIDED(name, lines)
+/* The two lists of manual.def, each from a reading of its own. */
 static const char *const pseudo[ISA_NOPS] = {
 #define PSEUDO(name, lines) [ISA_OP_##name] = lines,
 #include "manual.def"
-#undef PSEUDO
 };
-#define PSEUDO(name, lines)
-#undef DECIDED
 static const char *const decided[ISA_NOPS] = {
 #define DECIDED(name, lines) [ISA_OP_##name] = lines,
 #include "manual.def"
-#undef DECIDED
 };
-#undef PSEUDO
 
 static const char *const cost_texts[ISA_NCOSTS] = {
 #define TIME(name, function, modes, lines) lines,
 #include "times.def"
-#undef TIME
 };
 
 static const struct {
@@ -231,7 +186,6 @@ static const struct {
 } rules[ISA_NRULES] = {
 #define RULE(name, function, types, lines) {types, lines},
 #include "rules.def"
-#undef RULE
 };
 
 const char *isa_op_pseudo(unsigned op) { return op < ISA_NOPS ? pseudo[op] : NULL; }
@@ -246,7 +200,6 @@ const char *isa_op_unsupported(unsigned op, unsigned alu) {
   } rows[] = {
 #define UNSUPPORTED(insn, operator, text) {ISA_OP_##insn, ISA_ALU_##operator, text },
 #include "unsupported.def"
-#undef UNSUPPORTED
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     if (rows[i].alu == alu && (rows[i].op == ISA_OP_ANY || rows[i].op == op)) return rows[i].text;
@@ -260,7 +213,6 @@ const isa_state_use isa_state_uses[ISA_NOPS] = {
 #define STATE(op, state, access, by_reduce) \
   [ISA_OP_##op] = {ISA_STATE_##state, ISA_STATE_##access, by_reduce},
 #include "state.def"
-#undef STATE
 };
 
 /* Example: gpsimd has tensor_tensor too, but compiled kernels leave it to vector. */
@@ -270,10 +222,7 @@ unsigned isa_op_avoids(unsigned op, int gen) {
     uint8_t engine, first, last;
   } rows[] = {
 #define AVOID(op, engine, first, last) {ISA_OP_##op, ISA_ENG_##engine, ISA_##first, ISA_##last},
-#define INSTEAD(op, engine, first, last, other)
 #include "choice.def"
-#undef INSTEAD
-#undef AVOID
   };
   unsigned mask = 0;
   for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -296,7 +245,6 @@ const isa_op_row isa_ops[ISA_NOPS] = {
    ISA_COST_##cost,                                                              \
    ISA_##status},
 #include "opcodes.def"
-#undef INSN
 };
 
 int isa_op_by_number(unsigned number) {
@@ -357,7 +305,6 @@ bool isa_is_word(const char *s) {
   static const char *const words[] = {
 #define WORD(word, is, text) #word,
 #include "words.def"
-#undef WORD
   };
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcmp(words[i], s) == 0) return true;

@@ -22,7 +22,6 @@ static const key keys[] = {
 #define KEY(name, member, unit, least, most, what) \
   {#name, offsetof(isa_target, member), unit, least, most, what},
 #include "target_keys.def"
-#undef KEY
 };
 enum { NKEYS = sizeof keys / sizeof *keys };
 static const uint32_t factors[] = {[N] = 1, [KIB] = 1024, [BANK] = ISA_PSUM_BANK, [GHZ] = 1000000};

@@ -8,12 +8,7 @@
 
 typedef union vm_operands {
 #define FORM(id) struct vm_##id id;
-#define FIELD(form, name, kind, mode, arg)
-#define END(id)
 #include "../isa/forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 } vm_operands;
 
 /* Work of the tensor engine: 2 * M * N * K, and the same in the time of 16-bit elements. */
@@ -65,7 +60,7 @@ typedef struct vm_pe_clock {
   vm_time done;         /* of the last: matmuls finish in order, and after their weights */
   vm_moment load_free;  /* the weight loader */
   vm_moment free[2][VM_CELLS], loaded[VM_CELLS];
-  vm_time pass;        /* a float32 matmul with new weights, read far apart, may start: MIN_FP32 */
+  vm_time pass; /* a float32 matmul with new weights, read far apart, may start: MIN_FP32 */
   /* The window of PE_WARMUP that the array is in: its start; twice the time that it has streamed
    * in it, as at the full rate, and 1 more if it does run at the full rate. */
   vm_time window, used;

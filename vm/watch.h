@@ -17,7 +17,6 @@ struct vm_parcel; /* message.h */
 typedef struct vm_watch {
 #define HOOK(name, parameters, arguments) void(*name) parameters;
 #include "watch.def"
-#undef HOOK
   /* Engine e's instruction at its pc can issue. True: it must not issue now, the run pauses. */
   bool (*before)(vm_core *c, unsigned e);
   /* How many more instructions engine e may issue until `reached` is called. */
@@ -33,13 +32,11 @@ void vm_watch_remove(vm_run *r, const vm_watch *w);
 /* vm_tell_NAME tells those who watch. (engine/watch.c) */
 #define HOOK(name, parameters, arguments) void vm_watch_##name parameters;
 #include "watch.def"
-#undef HOOK
 #define HOOK(name, parameters, arguments)        \
   static inline void vm_tell_##name parameters { \
     if (c->watchers) vm_watch_##name arguments;  \
   }
 #include "watch.def"
-#undef HOOK
 
 /* Whether somebody holds it back; the least budget of all; whether somebody wants single steps. */
 bool vm_watch_before(vm_core *c, unsigned e);

@@ -7,7 +7,6 @@
 enum directive {
 #define WORD(name, is, text) DIR_##name,
 #include "../../isa/words.def"
-#undef WORD
   NDIRECTIVES
 };
 
@@ -19,7 +18,6 @@ static const struct {
 } directives[NDIRECTIVES] = {
 #define WORD(name, is, text) {#name, is},
 #include "../../isa/words.def"
-#undef WORD
 };
 
 int as_directive_find(const char *name) {

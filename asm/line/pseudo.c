@@ -6,12 +6,8 @@
 /* The same table three times: numbers, names, operands. */
 enum pseudo {
 #define PSEUDO(id, name, first, second) PS_##id,
-#define OPERAND(id, name, mode, part, field)
 #define READS(name, reader) PS_reads_##name,
 #include "pseudo.def"
-#undef PSEUDO
-#undef OPERAND
-#undef READS
   NPSEUDOS
 };
 
@@ -22,25 +18,16 @@ static const struct {
   uint16_t op[AS_MAX_PARTS];
 } pseudos[NPSEUDOS] = {
 #define PSEUDO(id, name, first, second) {#name, false, {ISA_OP_##first, ISA_OP_##second}},
-#define OPERAND(id, name, mode, part, field)
 #define READS(name, reader) {#name, true, {ISA_OP_##name, ISA_OP_##reader}},
 #include "pseudo.def"
-#undef PSEUDO
-#undef OPERAND
-#undef READS
 };
 
 static const struct {
   uint8_t pseudo, mode, part;
   const char *name, *field;
 } operands[] = {
-#define PSEUDO(id, name, first, second)
 #define OPERAND(id, name, mode, part, field) {PS_##id, ISA_MODE_##mode, part, #name, #field},
-#define READS(name, reader)
 #include "pseudo.def"
-#undef PSEUDO
-#undef OPERAND
-#undef READS
 };
 
 int as_pseudo_find(const char *name, size_t n) {

@@ -136,7 +136,6 @@ static bool swapped(const char *a, const char *b, size_t n) {
 static const char *const foreign_names[][2] = {
 #define FOREIGN(theirs, ours) {#theirs, #ours},
 #include "foreign.def"
-#undef FOREIGN
 };
 
 static bool is_foreign_name(const char *want, size_t n, const char *name) {

@@ -6,14 +6,12 @@
 enum condition {
 #define CONDITION(id, name) C_##id,
 #include "directives.def"
-#undef CONDITION
   NCONDITIONS
 };
 
 static const char *const names[NCONDITIONS] = {
 #define CONDITION(id, name) name,
 #include "directives.def"
-#undef CONDITION
 };
 
 /* A directive of the family is PP_D_IF + 4 * condition, + 2 for %elif, + 1 when negated. */

@@ -10,7 +10,6 @@ static const struct {
 } functions[] = {
 #define FUNCTION(id, name, least, most) [PP_F_##id] = {name, least, most},
 #include "directives.def"
-#undef FUNCTION
 };
 
 static const struct {
@@ -18,7 +17,6 @@ static const struct {
 } refused[] = {
 #define REFUSED_FUNCTION(name, instead) {name, instead},
 #include "directives.def"
-#undef REFUSED_FUNCTION
 };
 
 unsigned as_pp_find_function(const as_name *name) {

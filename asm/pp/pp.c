@@ -215,7 +215,6 @@ bool as_pp_collect(as_pp *pp, as_pos at, enum as_pp_block block, as_pp_body *out
 static const char *const directives[] = {
 #define DIRECTIVE(id, name) [PP_D_##id] = name,
 #include "directives.def"
-#undef DIRECTIVE
 };
 
 unsigned as_pp_find_directive(const as_name *name) {
@@ -237,7 +236,6 @@ static const struct {
 } refused[] = {
 #define REFUSED(name, instead) {name, instead},
 #include "directives.def"
-#undef REFUSED
 };
 
 static void unknown(as_pp *pp, const as_tok *v) {

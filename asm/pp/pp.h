@@ -32,7 +32,6 @@ enum as_pp_directive {
   PP_D_NONE,
 #define DIRECTIVE(id, name) PP_D_##id,
 #include "directives.def"
-#undef DIRECTIVE
   PP_D_IF /* and %elif: from here, see cond.c */
 };
 
@@ -40,7 +39,6 @@ enum as_pp_function {
   PP_F_NONE,
 #define FUNCTION(id, name, least, most) PP_F_##id,
 #include "directives.def"
-#undef FUNCTION
   PP_F_IS /* + 2 * condition, + 1 when negated: from here, see cond.c */
 };
 

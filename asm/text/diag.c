@@ -19,7 +19,6 @@ static const struct {
 } classes[] = {
 #define WARNING(id, name, on, text) {name, on},
 #include "warnings.def"
-#undef WARNING
 };
 enum { NCLASSES = sizeof classes / sizeof classes[0] };
 

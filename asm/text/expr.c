@@ -216,9 +216,7 @@ static bool fn_extreme(eval *e, const as_tok *name, const as_val *v, unsigned n,
 /* terms.def has the functions with their text for the manual. */
 enum fn {
 #define CALL(id, name, least, most, takes, text) FN_##id,
-#define TERM(name, text)
 #include "terms.def"
-#undef CALL
   FN_N
 };
 static const struct {
@@ -231,8 +229,6 @@ static const struct {
 #define TEXT AS_V_STR
 #define CALL(id, name, least, most, takes, text) {name, least, most, takes},
 #include "terms.def"
-#undef CALL
-#undef TERM
 #undef NUMBER
 #undef INT
 #undef TEXT
@@ -349,8 +345,6 @@ static int builtin(eval *e, const as_tok *name, as_val *out) {
     *out = int_val((int64_t)(value));      \
   }
 #include "builtins.def"
-#undef BUILTIN
-#undef TARGET_BUILTIN
   else
     return 0;
   return 1;

@@ -307,7 +307,6 @@ static const struct {
 } words[] = {
 #define WORD(name, is, text) {#name, text},
 #include "../../isa/words.def"
-#undef WORD
 };
 enum { NWORDS = sizeof words / sizeof words[0] };
 
@@ -365,8 +364,6 @@ static const char *const builtins[] = {
 #define BUILTIN(name, value) #name,
 #define TARGET_BUILTIN(name, value) #name,
 #include "../text/builtins.def"
-#undef BUILTIN
-#undef TARGET_BUILTIN
 };
 
 static void word(isa_buf *out, const char *class, const char *name) {
@@ -391,7 +388,6 @@ static bool is_directive(const char *name) {
   static const char *const names[] = {
 #define DIRECTIVE(id, name) name,
 #include "../pp/directives.def"
-#undef DIRECTIVE
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
@@ -415,9 +411,6 @@ void as_words(isa_buf *out) {
 #define FUNCTION(id, name, least, most) \
   if (!is_directive(name)) word(out, "preprocessor", name);
 #include "../pp/directives.def"
-#undef DIRECTIVE
-#undef CONDITION
-#undef FUNCTION
   for (unsigned i = 1; i < ISA_NDTYPES; i++) word(out, "type", isa_dtypes[i].name);
   for (unsigned i = 0; i < ISA_NALUOPS; i++) word(out, "operator", isa_aluops[i].name);
   for (unsigned i = 0; i < ISA_NACTFNS; i++) word(out, "function", isa_actfns[i].name);

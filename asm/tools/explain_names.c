@@ -249,11 +249,6 @@ static bool explain_directive(const char *name, isa_buf *out) {
 #define REFUSED_FUNCTION(name, instead) \
   {name, "a function of NASM that is not built; instead: " instead},
 #include "../pp/directives.def"
-#undef DIRECTIVE
-#undef CONDITION
-#undef FUNCTION
-#undef REFUSED
-#undef REFUSED_FUNCTION
   };
   bool any = false;
   if (*name != '%') return false;
@@ -274,8 +269,6 @@ static bool explain_builtin(const char *name, isa_buf *out) {
 #define BUILTIN(name, value) {#name, value},
 #define TARGET_BUILTIN(name, value) {#name, -1},
 #include "../text/builtins.def"
-#undef BUILTIN
-#undef TARGET_BUILTIN
   };
   for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
     if (!same(constants[i].name, name)) continue;
@@ -296,8 +289,6 @@ static bool explain_term(const char *name, isa_buf *out) {
 #define CALL(id, name, least, most, takes, text) {name, text},
 #define TERM(name, text) {name, text},
 #include "../text/terms.def"
-#undef CALL
-#undef TERM
   };
   bool any = false;
   for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
@@ -316,7 +307,6 @@ static bool explain_warning(const char *name, isa_buf *out) {
   } warnings[] = {
 #define WARNING(id, name, on, text) {name, text, on},
 #include "../text/warnings.def"
-#undef WARNING
   };
   if (strncmp(name, "-w+", 3) == 0 || strncmp(name, "-w-", 3) == 0) name += 3;
   for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++) {
@@ -336,7 +326,6 @@ static const char *next_meaning(const char *name, size_t *i) {
   } foreign[] = {
 #define FOREIGN(theirs, ours) {#theirs, #ours},
 #include "../line/foreign.def"
-#undef FOREIGN
   };
   for (; *i < sizeof foreign / sizeof *foreign; ++*i)
     if (same(foreign[*i].theirs, name)) return foreign[(*i)++].ours;

@@ -8,7 +8,6 @@
 const isa_lint_row isa_lints[ISA_NLINTS] = {
 #define LINT(id, name, note) {name, note},
 #include "lint.def"
-#undef LINT
 };
 
 /* ---- Findings ------------------------------------------------------------------------------ */

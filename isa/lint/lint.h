@@ -18,7 +18,6 @@ enum { ISA_LINT_STEPS = 1 << 20, ISA_MAX_FINDINGS = 64 };
 enum isa_lint_kind {
 #define LINT(id, name, note) ISA_LINT_##id,
 #include "lint.def"
-#undef LINT
   ISA_NLINTS
 };
 typedef struct isa_lint_row {

@@ -11,7 +11,6 @@
 static const isa_rule_fn rules[ISA_NRULES] = {
 #define RULE(id, function, types, lines) isa_rule_##function,
 #include "../rules.def"
-#undef RULE
 };
 
 bool isa_rule_fields(const isa_ck *c) {

@@ -40,9 +40,6 @@ typedef struct isa_ck {
   }                 \
   ;
 #include "../forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 
 typedef bool (*isa_rule_fn)(const isa_ck *c);
 
@@ -129,6 +126,5 @@ int isa_ck_dma_queue(const isa_insn *in);
  * fields' own checks are all there is. */
 #define RULE(id, function, types, lines) bool isa_rule_##function(const isa_ck *c);
 #include "../rules.def"
-#undef RULE
 
 #endif

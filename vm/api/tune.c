@@ -8,7 +8,6 @@ static const struct {
 } policies[] = {
 #define POLICY(name, passes, flags) {name, passes, flags},
 #include "policies.def"
-#undef POLICY
 };
 enum { NPOLICIES = sizeof policies / sizeof *policies };
 _Static_assert((int)NPOLICIES < (int)SOMA_POLICIES, "there is room for every policy");

@@ -464,7 +464,6 @@ bool vm_ck_log_access(vm_core *c, vm_ck_access *a);
  */
 #define HOOK(name, parameters, arguments) void vm_check_##name parameters;
 #include "../watch.def"
-#undef HOOK
 /* Whether engine e has nothing left to check: every register that is read has been written. */
 bool vm_check_registers_known(const vm_core *c, unsigned e);
 

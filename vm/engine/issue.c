@@ -507,7 +507,6 @@ vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
 #define INSN(name, number, eng, gen, form, rule, runs, cost, status, prof, text) \
   HANDLED_##runs(CASE_##status, name, form)
 #include "../../isa/opcodes.def"
-#undef INSN
   default: return vm_dp_fault(d, "%s has no handler", isa_ops[op].name);
   }
 }

@@ -347,17 +347,9 @@ static bool resolve_field(vm_resolver *r, const isa_field *f, const void *from, 
   }             \
   ;
 #include "../../isa/forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 static const uint16_t *const places[ISA_NFORMS] = {
 #define FORM(id) places_##id,
-#define FIELD(form, name, kind, mode, arg)
-#define END(id)
 #include "../../isa/forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 };
 
 bool vm_resolve(vm_resolver *r, const isa_insn *in, vm_operands *a) {
@@ -376,12 +368,7 @@ bool vm_resolve(vm_resolver *r, const isa_insn *in, vm_operands *a) {
 size_t vm_operands_size(unsigned op) {
   static const uint16_t size[ISA_NFORMS] = {
 #define FORM(id) sizeof(struct vm_##id),
-#define FIELD(form, name, kind, mode, arg)
-#define END(id)
 #include "../../isa/forms.def"
-#undef FORM
-#undef FIELD
-#undef END
   };
   return size[isa_ops[op].form];
 }

@@ -30,9 +30,6 @@ static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
       [VM_U_OP(ISA_OP_call, 0)] = __extension__ && call,
       [VM_U_OP(ISA_OP_nop, 0)] = __extension__ && nop,
       [VM_U_STOP] = __extension__ && stop};
-#undef ALU
-#undef DIVIDE
-#undef BRANCH
 #define NEXT(at)                            \
   do {                                      \
     u = (at);                               \
@@ -60,9 +57,6 @@ static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
   uint64_t left = budget + 1;
   NEXT(code + e->pc);
 #include "../../isa/registers.def"
-#undef ALU
-#undef DIVIDE
-#undef BRANCH
 jmp:
   NEXT(code + u->to);
 call:

@@ -30,7 +30,6 @@ void vm_watch_add(vm_run *r, const vm_watch *w) {
       if ((*watch)->name) (*watch)->name arguments;                   \
   }
 #include "../watch.def"
-#undef HOOK
 
 bool vm_watch_before(vm_core *c, unsigned e) {
   /* All of them are asked, even after one has said yes: each may note what it stops. */

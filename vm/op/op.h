@@ -87,9 +87,6 @@ typedef isa_point vm_t_PLACE;
   }             \
   ;
 #include "../../isa/forms.def"
-#undef FORM
-#undef FIELD
-#undef END
 
 typedef enum vm_verdict { VM_RETIRE, VM_STALL, VM_FAULT } vm_verdict;
 
@@ -329,6 +326,5 @@ void vm_nums_spread(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes,
 #define HANDLED_DMA(what, name, form)
 #define HANDLED_PATH(what, name, form) what(name, form)
 #include "../../isa/opcodes.def"
-#undef INSN
 
 #endif

@@ -7,7 +7,6 @@
 typedef enum vm_cost_id {
 #define COST(name, g2, g3, g4, unit, t2, t3, t4, source) VM_##name,
 #include "costs.def"
-#undef COST
   VM_NCOSTS
 } vm_cost_id;
 typedef struct vm_cost_row {

@@ -8,7 +8,6 @@ const vm_cost_row vm_cost_rows[VM_NCOSTS] = {
 #define COST(name, g2, g3, g4, unit, t2, t3, t4, source) \
   {#name, #unit, source, {#t2, #t3, #t4}, {g2, g3, g4}},
 #include "costs.def"
-#undef COST
 };
 
 enum { FAR_STEP = 16 }; /* bytes between elements up to which they stream at the full rate */
@@ -336,7 +335,6 @@ static uint64_t stream_none(const job *j) {
 static uint64_t (*const streams[ISA_NCOSTS])(const job *j) = {
 #define TIME(name, function, modes, lines) stream_##function,
 #include "../../isa/times.def"
-#undef TIME
 };
 
 vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a) {
@@ -363,7 +361,6 @@ enum { ONE, FAST };
 static const uint8_t speeds[ISA_NCOSTS] = {
 #define TIME(name, function, modes, lines) modes,
 #include "../../isa/times.def"
-#undef TIME
 };
 
 /* The elements that an instruction of vector streams in fewer cycles than elements; 0: it is in no

@@ -53,7 +53,6 @@ enum { BLOCK = 64 };
     ACT_##table(name);                                                        \
   }
 #include "../../../isa/actfns.def"
-#undef ACTFN
 
 #if defined(__AVX512F__)
 /* ACT(exp) of several vectors of x * scale + bias, step by step for all of them, for the reason
@@ -130,7 +129,6 @@ static void exp_only(float *d, const float *x, const vm_act *a, size_t n) {
 void KERN(act_fill)(vm_kern *k) {
 #define ACTFN(name, code, lo, hi, gen, table) k->actfn[code] = name##_n;
 #include "../../../isa/actfns.def"
-#undef ACTFN
   k->actfn[ISA_FN_exp] = exp_only;
   k->exp_sum = exp_with_sum;
 }
