@@ -1,5 +1,4 @@
 /* soma.isa: the ISA's tables as Lua tables, made anew at each load of the module. */
-#include <string.h>
 
 #include "module.h"
 

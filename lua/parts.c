@@ -1,5 +1,4 @@
 /* The parts of the module that are written in Lua: their text, and what C gives them. */
-#include <string.h>
 #include <unistd.h>
 
 #include "../isa/bytes.h"

@@ -2,7 +2,6 @@
  * lands: everything a job has is in its arena, the program, or the result. */
 #include "stmt.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Reads a line for what it declares, which the preprocessor's expressions may name. Its errors are

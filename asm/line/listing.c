@@ -4,7 +4,6 @@
 #include "stmt.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* One entry for a line that made something, with the place of what it made. */
 void as_list_insns(as_job *j, as_pos pos, unsigned section, uint32_t pc, uint32_t n, bool shown) {

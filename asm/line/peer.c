@@ -1,8 +1,6 @@
 /* Other ranks, as the section of a CC sequencer names them. */
 #include "stmt.h"
 
-#include <string.h>
-
 bool as_at_rank(const as_cur *c) {
   return as_at_punct(c, '.') && as_tok_is(c->t + 1, "rank") && c->t[2].kind == AS_T_PUNCT &&
          c->t[2].punct == '[';

@@ -3,8 +3,6 @@
 #include "stmt.h"
 #include "../../isa/operand.h"
 
-#include <string.h>
-
 typedef struct walk {
   const isa_program *p;
   const isa_core *core;

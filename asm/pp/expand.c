@@ -3,7 +3,6 @@
  * expanded again inside its own expansion: such a name is marked and stays. */
 #include "pp.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Longer names and more rounds are macro bombs, not programs. */

@@ -1,7 +1,6 @@
 /* Text to tokens, a line at a time, straight from the source. */
 #include "as.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

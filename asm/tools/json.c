@@ -2,8 +2,6 @@
 #include "cli.h"
 #include "../text/printer.h"
 
-#include <string.h>
-
 /* "name": with what separates it from the member before. */
 static void key(isa_buf *out, const char *name, bool first) {
   isa_buf_printf(out, "%s\"%s\": ", first ? "" : ", ", name);

@@ -5,7 +5,6 @@
 #include "../../kernel/kernel.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static void put_place(const as_kernel *k, isa_line at, isa_buf *out) {
   const char *file = as_kernel_file_name(k, at.file);

@@ -1,8 +1,6 @@
 /* Semaphores of loops: totals that drift from round to round. */
 #include "impl.h"
 
-#include <string.h>
-
 /* What the repeated instructions do to a semaphore in a round. Only loops of equally many rounds
  * are judged, so that nothing has to be known about their nesting. */
 typedef struct rounds {

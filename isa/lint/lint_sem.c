@@ -1,8 +1,6 @@
 /* Semaphores: what updates allow, and waits that no order of them can satisfy. */
 #include "impl.h"
 
-#include <string.h>
-
 static unsigned index_of(const lint *l, const lint_stream *s) { return (unsigned)(s - l->s); }
 
 /* ---- Updates ------------------------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 static const isa_rule_fn rules[ISA_NRULES] = {
 #define RULE(id, function, types, lines) isa_rule_##function,

@@ -1,6 +1,5 @@
 /* Texts that go out: as they are, or as gzip where the file's name ends in .gz. Equal texts give
  * equal bytes (of one version of zlib): there is no time and no name in the header. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

@@ -1,5 +1,4 @@
 /* Machines of one core: options, callbacks from a run into Lua, semaphores and registers. */
-#include <math.h>
 #include <string.h>
 
 #include "machine.h"

@@ -1,6 +1,5 @@
 /* Where the time of a run went: its critical path, idle gaps, the text that explains both; and the
  * constants of the clock. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "machine.h"

@@ -1,5 +1,4 @@
 /* For those who watch a world: all ranks stand at one moment, and go back to an earlier one. */
-#include <string.h>
 
 #include "machine.h"
 

@@ -1,5 +1,4 @@
 /* Elements of every dtype as Lua values, doubles and 64-bit integers; iteration over tensors. */
-#include <math.h>
 #include <string.h>
 
 #include "dmath.h"

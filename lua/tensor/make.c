@@ -1,5 +1,4 @@
 /* Constructors: constants, ranges, random numbers, Lua tables, bytes, parts of other tensors. */
-#include <math.h>
 #include <string.h>
 
 #include "dmath.h"

@@ -2,7 +2,6 @@
  * Integer tensors keep their type under abs, negate, sign, square, relu and the rounding
  * functions, and become float32 under all others. */
 #include <math.h>
-#include <string.h>
 
 #include "dmath.h"
 #include "tensor.h"

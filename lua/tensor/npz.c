@@ -1,6 +1,5 @@
 /* NumPy's .npz files: ZIP archives of one .npy file a tensor (numpy.savez), by libzip. Members are
  * stored or deflated; what an archive declares is checked before anything is allocated for it. */
-#include <errno.h>
 #include <string.h>
 #include <zip.h>
 

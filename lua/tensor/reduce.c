@@ -1,7 +1,6 @@
 /* Reductions and the matrix product. Sums are taken in double, in index order, and rounded once
  * to float32; of integers in 64 bits, giving int64 (uint64 of unsigned types). max and min keep
  * the type, skip NaN and order -0 below +0. */
-#include <math.h>
 #include <string.h>
 
 #include "dmath.h"

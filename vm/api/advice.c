@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_BUILT = 2000000, LEAST_SAVED = 100 }; /* instructions; a part of the time */
 

@@ -1,8 +1,6 @@
 /* Links of a world: what happens to them, late ranks, and counters. */
 #include "world_impl.h"
 
-#include <string.h>
-
 static uint32_t devices_of(const soma_world *w) { return w->instance->devices * w->instances; }
 static uint32_t ranks_of_device(const soma_world *w) {
   return w->target.cores / w->o.lnc;

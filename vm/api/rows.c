@@ -1,7 +1,6 @@
 /* Tensors whose first dimension the host gives: `x tensor float32[r10 <= 1024, 64]`. A run has a
  * program of its own, in which these tensors have the size of that run; their shape stays the
  * declared one, so that patterns are read and printed as they were written. */
-#include "../check/check.h"
 #include "impl.h"
 
 #include <string.h>

@@ -7,7 +7,6 @@
  *  ..  options, then the state (save.c) */
 #include "impl.h"
 
-#include "../../isa/operand.h"
 #include "../check/check.h"
 #include "../debug/debug.h"
 #include "../save/save.h"

@@ -2,7 +2,6 @@
  * those that others have moved, so that whatever is asked of a run is answered alike in all. */
 #include "world_impl.h"
 
-#include "../../isa/image.h"
 #include "../save/save.h"
 
 #include <string.h>

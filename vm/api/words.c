@@ -1,7 +1,5 @@
 #include "words.h"
 
-#include <string.h>
-
 /* ---- Operands of records -------------------------------------------------------------------- */
 
 typedef struct walk {

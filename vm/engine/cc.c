@@ -3,8 +3,6 @@
 #include "../message.h"
 #include "../time/clock.h"
 
-#include <string.h>
-
 static vm_time ns(const vm_core *c, vm_cost_id id) { return (vm_time)c->cost[id] * VM_NS; }
 static vm_cc *cc_of(const vm_core *c, unsigned e) { return &c->ccs->cc[e - ISA_NENGINES]; }
 

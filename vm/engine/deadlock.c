@@ -5,8 +5,6 @@
 
 #include "../../isa/flow.h"
 
-#include <string.h>
-
 enum {
   MOST_GROUPS = 4,  /* groups of updates that are shown */
   MOST_PLACES = 3,  /* instructions that are shown of an engine that could update */

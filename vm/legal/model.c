@@ -1,7 +1,6 @@
 /* The steps of a run and what they touch; then what needs what. */
 #include "model.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define NO_ITEM UINT32_MAX

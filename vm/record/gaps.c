@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct gap {
   vm_time start, end, waited, waits; /* waited: by the longest wait; waits: by all */

@@ -1,8 +1,6 @@
 /* The writers' sink, and numbers and strings as they write them. */
 #include "record.h"
 
-#include <string.h>
-
 /* Writers add small pieces: they go out in blocks of 32 KiB. */
 enum { GATHER = 32768 };
 

@@ -2,8 +2,6 @@
  * busy. */
 #include "record.h"
 
-#include <string.h>
-
 enum { LABEL = 10, SHARE = 9, NARROW = 40, WIDE = 1000 };
 /* Rows of a core: its engines, then its queues. */
 enum { OF_CORE = ISA_NSEQS + ISA_MAX_QUEUES, ROWS = ISA_MAX_CORES * OF_CORE };

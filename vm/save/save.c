@@ -6,8 +6,6 @@
 #include "../time/clock.h"
 #include "save.h"
 
-#include <string.h>
-
 void vm_save_options_walk(vm_saver *s, vm_save_options *o) {
   vm_save_below(s, &o->cvt, ISA_CVT_saturate + 1, "conversion");
   vm_save_bool(s, &o->timing_only);

@@ -11,7 +11,6 @@
  * time it says another one it has what this one sent. */
 #include "plan_emit.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

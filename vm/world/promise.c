@@ -6,8 +6,6 @@
 #include "../time/clock.h"
 #include "../../isa/operand.h"
 
-#include <string.h>
-
 static bool has_any(const isa_code *code) {
   for (uint32_t pc = 0; pc < code->n; pc++)
     if (isa_op_is_collective(code->insns[pc].op)) return true;

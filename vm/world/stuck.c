@@ -2,8 +2,6 @@
 #include "world.h"
 #include "../engine/cc.h"
 
-#include <string.h>
-
 /* ---- Who raises a semaphore of another rank ------------------------------------------------ */
 
 /* Whether an instruction of `from` adds to that semaphore of rank `to`, by itself or by the
