@@ -90,106 +90,77 @@ local function nearest(word, known)
   return near and ", did you mean " .. near .. "?" or ""
 end
 
+-- How an option takes its value: `read` gives what it means, or nil if it is not what the option wants.
+local function reads(wants, read)
+  return function(o, word, value)
+    o[word] = read(value)
+    if o[word] == nil then return word .. " takes " .. wants .. ", not '" .. value .. "'" end
+  end
+end
+
+local function real(fits)
+  return function(value)
+    local n = tonumber(value)
+    return n and n < math.huge and fits(n) and n or nil
+  end
+end
+local function whole(least, most)
+  return function(value)
+    local n = math.tointeger(tonumber(value))
+    return n and n >= least and n <= most and n or nil
+  end
+end
+local function is_positive(n) return n > 0 end
+local function is_not_negative(n) return n >= 0 end
+
+local take_number = reads("a positive number", real(is_positive))
+local take_seconds = reads("a number of seconds, 0 for no limit", real(is_not_negative))
+local take_tolerance = reads("a number of at least 0", real(is_not_negative))
+local take_count = reads("a whole number of at least 1", whole(1, math.maxinteger))
+local take_rank = reads("the number of a rank, from 0 on", whole(0, math.maxinteger))
+local take_threads = reads("a whole number from 1 to 256", whole(1, 256))
+local take_bytes = reads("a number of bytes, such as 4096, 64K, 512M or 2G", host.bytes)
+local take_schedule = reads("a whole number of at least 1, or all", function(value)
+  return value == "all" and value or whole(1, math.maxinteger)(value)
+end)
+
+-- NAME=VALUE, each name once.
+local function put_named(o, word, name, value)
+  o[word] = o[word] or {}
+  if o[word][name] then return word .. " names '" .. name .. "' twice" end
+  o[word][name] = value
+end
+
 local function take_pair(o, word, value)
   local name, file = value:match("^([^=]+)=(.+)$")
-  if not name and select(3, data.place(value)) then
-    local path, member = data.place(value)
-    if member then return word .. " " .. value .. ": say for which tensor, " .. word .. " NAME=" .. value end
-    table.insert(o[word .. " whole"], path)
-    return
-  end
-  if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
-  if o[word][name] then return word .. " names '" .. name .. "' twice" end
-  o[word][name] = file
+  local path, member, archive = data.place(value)
+  if name then return put_named(o, word, name, file) end
+  if not archive then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
+  if member then return word .. " " .. value .. ": say for which tensor, " .. word .. " NAME=" .. value end
+  table.insert(o[word .. " whole"], path)
 end
 
 local function take_rows(o, word, value)
   local name, n = value:match("^([^=]+)=(%d+)$")
   n = math.tointeger(tonumber(n or ""))
   if not n then return word .. " takes NAME=N, as in x=100, not '" .. value .. "'" end
-  if o[word][name] then return word .. " names '" .. name .. "' twice" end
-  o[word][name] = n
+  return put_named(o, word, name, n)
 end
 
-local tables = {Instruction = 1, DmaPacket = 1, SemaphoreUpdate = 1, ActiveTime = 1, Summary = 1, CcOp = 1, CcInstruction = 1,
-                CcStream = 1}
+local tables = {"Instruction", "DmaPacket", "SemaphoreUpdate", "ActiveTime", "Summary", "CcOp", "CcInstruction", "CcStream"}
 local function take_table(o, word, value)
   local name, file = value:match("^([^=]+)=(.+)$")
   if not name then return word .. " takes TABLE=FILE.csv, not '" .. value .. "'" end
-  if not tables[name] then
-    return word .. ": there is no table '" .. name ..
-      "'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary, CcOp, CcInstruction, CcStream"
+  for _, known in ipairs(tables) do
+    if name == known then return put_named(o, word, name, file) end
   end
-  o[word] = o[word] or {}
-  if o[word][name] then return word .. " names '" .. name .. "' twice" end
-  o[word][name] = file
-end
-
-local function take_number(o, word, value)
-  local n = tonumber(value)
-  if not n or n <= 0 or n == math.huge then
-    return word .. " takes a positive number, not '" .. value .. "'"
-  end
-  o[word] = n
-end
-
-local function take_seconds(o, word, value)
-  local n = tonumber(value)
-  if not n or not (n >= 0 and n < math.huge) then
-    return word .. " takes a number of seconds, 0 for no limit, not '" .. value .. "'"
-  end
-  o[word] = n
-end
-
-local function take_tolerance(o, word, value)
-  local n = tonumber(value)
-  if not n or not (n >= 0 and n < math.huge) then
-    return word .. " takes a number of at least 0, not '" .. value .. "'"
-  end
-  o[word] = n
-end
-
-local function take_count(o, word, value)
-  local n = math.tointeger(tonumber(value))
-  if not n or n <= 0 then
-    return word .. " takes a whole number of at least 1, not '" .. value .. "'"
-  end
-  o[word] = n
-end
-
-local function take_rank(o, word, value)
-  o[word] = math.tointeger(tonumber(value))
-  if not o[word] or o[word] < 0 then return word .. " takes the number of a rank, from 0 on, not '" .. value .. "'" end
-end
-
-local function take_threads(o, word, value)
-  local n = math.tointeger(tonumber(value))
-  if not n or n < 1 or n > 256 then
-    return word .. " takes a whole number from 1 to 256, not '" .. value .. "'"
-  end
-  o[word] = n
-end
-
-local function take_schedule(o, word, value)
-  o[word] = value == "all" and value or math.tointeger(tonumber(value))
-  if not o[word] or o[word] ~= "all" and o[word] <= 0 then
-    return word .. " takes a whole number of at least 1, or all, not '" .. value .. "'"
-  end
+  return word .. ": there is no table '" .. name .. "'; there are: " .. table.concat(tables, ", ")
 end
 
 local function take_source(o, word, value)
   local name, file = value:match("^([^=]+)=(.+)$")
   if not name then return word .. " takes NAME=FILE, not '" .. value .. "'" end
-  o[word] = o[word] or {}
-  if o[word][name] then return word .. " names '" .. name .. "' twice" end
-  o[word][name] = file
-end
-
-local function take_bytes(o, word, value)
-  o[word] = host.bytes(value)
-  if not o[word] then
-    return word .. " takes a number of bytes, such as 4096, 64K, 512M or 2G, not '" .. value .. "'"
-  end
+  return put_named(o, word, name, file)
 end
 
 local function take_define(o, word, value)
@@ -270,77 +241,77 @@ local function split(word)
   return word
 end
 
+-- Whether an option is given: it may be a list of what it was given.
+local function given(o, flag)
+  local value = o[flag]
+  return #(o[flag .. " whole"] or {}) > 0 or value and (type(value) ~= "table" or next(value) ~= nil)
+end
+
+local function first_given(o, flags)
+  for _, flag in ipairs(flags) do
+    if given(o, flag) then return flag end
+  end
+end
+
+-- Options that say nothing without another one.
+local needs = {
+  {"--expect", {"--rtol", "--atol"}}, {"--debug", {"-x", "--source"}},
+  {"--ranks", {"--lnc", "--instance", "--algorithm", "--plan"}},
+}
+
+-- What does not go together: the first with those of the list, and why.
+local apart = {
+  {"--timing-only", {"--out", "--expect", "--check", "--schedule"}, ", which computes nothing"},
+  -- The debugger goes back and forth: what records a run, or speaks at its end, does not go with it.
+  {"--debug", {"--trace", "--html", "--csv", "--timeline", "--explain-time", "--schedule", "--json", "--lint", "--expect"}, ""},
+  {"--debug", {"--log"}, ": its command is log on"},
+  {"--ranks", {"--json", "--lint", "--resume", "--expect"}, ": it is not built for a world of ranks"},
+  {"--resume", {"--check", "--no-twins", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time", "--expect",
+                "--timing-only"}, ": a saved run continues as it began"},
+}
+
+-- What is wrong with the options together, or nil.
+local function check_together(o)
+  for _, row in ipairs(needs) do
+    local lost = not given(o, row[1]) and first_given(o, row[2])
+    if lost then return lost .. " is for " .. row[1] .. ", which is not given" end
+  end
+  for _, row in ipairs(apart) do
+    local other = given(o, row[1]) and first_given(o, row[2])
+    if other then return other .. " does not go with " .. row[1] .. row[3] end
+  end
+end
+
 -- A limit of what is recorded; what is wrong, or nil.
 local function check_record(o)
   if o["--trace-last"] and o["--trace-limit"] then return "give either --trace-last or --trace-limit" end
   if o["--trace-from"] and o["--trace-until"] and o["--trace-from"] >= o["--trace-until"] then
     return "--trace-until must be more than --trace-from"
   end
-  if o["--trace"] or o["--html"] or o["--csv"] or o["--timeline"] or o["--explain-time"] then return end
-  for _, flag in ipairs {"--trace-last", "--trace-limit", "--trace-engines", "--trace-from", "--trace-until"} do
-    if o[flag] then
-      return flag .. " is for --trace, --html, --csv, --timeline and --explain-time: none is given"
-    end
-  end
+  if first_given(o, {"--trace", "--html", "--csv", "--timeline", "--explain-time"}) then return end
+  local flag = first_given(o, {"--trace-last", "--trace-limit", "--trace-engines", "--trace-from", "--trace-until"})
+  return flag and flag .. " is for --trace, --html, --csv, --timeline and --explain-time: none is given"
 end
 
--- A saved run brings its program, its inputs and what they were made with.
+-- A saved run brings its program, its inputs and what they were made with; what is wrong, or nil.
 local function check_resume(o)
-  if o.program then return nil, "--resume has its own program: '" .. o.program .. "' is a second one" end
-  if next(o["--in"]) or next(o["--rows"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
-    return nil, "--in, --rows, -D and -I do not go with --resume: the run has started already"
-  end
-  for _, flag in ipairs {"--check", "--no-twins", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time",
-                        "--expect", "--timing-only"} do
-    if o[flag] and (o[flag] == true or type(o[flag]) ~= "table" or next(o[flag])) then return nil, flag .. " does not go with --resume: a saved run continues as it began" end
+  if not o["--resume"] then return end
+  if o.program then return "--resume has its own program: '" .. o.program .. "' is a second one" end
+  if first_given(o, {"--in", "--rows", "-D", "-I"}) then
+    return "--in, --rows, -D and -I do not go with --resume: the run has started already"
   end
   o.program, o.programs = o["--resume"], {o["--resume"]}
-  return o
 end
 
--- What is compared, and what is not computed; what is wrong, or nil.
-local function check_compare(o)
-  if (o["--rtol"] or o["--atol"]) and not next(o["--expect"]) then
-    return (o["--rtol"] and "--rtol" or "--atol") .. " is for --expect, which is not given"
-  end
-  if #o["--expect whole"] > 0 then
-    return "--expect takes NAME=FILE, not '" .. o["--expect whole"][1] .. "'"
-  end
-  if not o["--timing-only"] then return end
-  for _, flag in ipairs {"--out", "--expect"} do
-    if next(o[flag]) or #o[flag .. " whole"] > 0 then return flag .. " does not go with --timing-only, which computes nothing" end
-  end
-  for _, flag in ipairs {"--check", "--schedule"} do
-    if o[flag] then return flag .. " does not go with --timing-only, which computes nothing" end
-  end
-end
-
--- The debugger goes back and forth: what records a run, or speaks at its end, does not go with it.
-local function check_debug(o)
-  for _, flag in ipairs {"-x", "--source"} do
-    if o[flag] and not o["--debug"] then return flag .. " is for --debug, which is not given" end
-  end
-  if not o["--debug"] then return end
-  for _, flag in ipairs {"--trace", "--html", "--csv", "--timeline", "--explain-time", "--schedule", "--json", "--lint",
-                         "--log"} do
-    if o[flag] then return flag .. " does not go with --debug" .. (flag == "--log" and ": its command is log on" or "") end
-  end
-  if next(o["--expect"]) then return "--expect does not go with --debug" end
-  if o.program == "-" and not o["-x"] then return "the program is standard input, so the commands of --debug need -x FILE" end
-end
-
--- What goes with a world of ranks; what is wrong, or nil.
-local function check_ranks(o)
-  for _, flag in ipairs {"--lnc", "--instance", "--algorithm", "--plan"} do
-    if o[flag] and not o["--ranks"] then return flag .. " is for --ranks, which is not given" end
+-- Values that do not fit; what is wrong, or nil.
+local function check_values(o)
+  if #o["--expect whole"] > 0 then return "--expect takes NAME=FILE, not '" .. o["--expect whole"][1] .. "'" end
+  if o["--debug"] and o.program == "-" and not o["-x"] then
+    return "the program is standard input, so the commands of --debug need -x FILE"
   end
   if not o["--ranks"] then return end
   if o["--plan"] and o["--plan"] >= o["--ranks"] then return "--plan " .. o["--plan"] .. ": the ranks are 0 to " .. o["--ranks"] - 1 end
   if o["--schedule"] == "all" then return "--schedule all does not go with --ranks: it is not built for a world of ranks; --schedule 20 tries 20 timings" end
-  for _, flag in ipairs {"--json", "--lint", "--resume"} do
-    if o[flag] then return flag .. " does not go with --ranks: it is not built for a world of ranks" end
-  end
-  if next(o["--expect"]) then return "--expect does not go with --ranks: it is not built for a world of ranks" end
 end
 
 -- Names of files that stand for standard output; what is wrong, or nil.
@@ -413,9 +384,9 @@ local function parse(args)
     end
     return o
   end
-  wrong = check_compare(o) or check_debug(o) or check_ranks(o) or redirect(o)
+  wrong = check_values(o) or check_together(o) or redirect(o) or check_resume(o)
   if wrong then return nil, wrong end
-  if o["--resume"] then return check_resume(o) end
+  if o["--resume"] then return o end
   if o["--schedule"] == "all" and o["--schedule-seed"] then return nil, "--schedule all does not go with --schedule-seed" end
   if not o.program then return nil, "no program given" end
   for _, name in ipairs(o.programs) do
@@ -427,4 +398,4 @@ local function parse(args)
   return o
 end
 
-return {usage = usage, parse = parse, take_target = take_target}
+return {usage = usage, parse = parse, take_target = take_target, put_named = put_named, reads = reads, real = real, bytes = take_bytes}

@@ -24,55 +24,36 @@ Exit status: 0 ok, 1 an error in the script or the program (or what it returns, 
 command line or its files, and nothing is known of the script; 101 over a limit of time, 102 of
 memory, 103 of output; 104 its process has crashed, or made a system call that is not allowed.
 ]]
-local limits = {seconds = 60, memory = 1 << 30, output = 1 << 20}
+local limits = {["--max-seconds"] = 60, ["--max-memory"] = 1 << 30, ["--max-output"] = 1 << 20}
 local OWN, HOST = 99, 2 -- the highest status of a script's own; which says that it was none
 local verdicts = {[0] = "ok", [2] = "host", [101] = "time", [102] = "memory", [103] = "output", [104] = "crash"}
 local hints = {[102] = ": see --max-memory", [103] = ": see --max-output"}
 
 -- ---- Arguments ------------------------------------------------------------------------------
 
+local options = host.part("options", host, data)
 local take = {}
-local function take_pair(o, word, name, file)
-  if o[word][name] then return word .. " names '" .. name .. "' twice" end
-  o[word][name] = file
-end
-local function take_tensor(o, word, value)
+take["--in"] = function(o, word, value)
   local name, file = value:match "^([^=]+)=(.+)$"
   if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
-  return take_pair(o, word, name, file)
+  return options.put_named(o, word, name, file)
 end
-take["--in"] = take_tensor
 take["--out"] = function(o, word, value)
   if select(3, data.place(value)) then
     return "--out takes NAME=FILE.npy, not '" .. value .. "'; safetensors go by --file"
   end
-  return take_tensor(o, word, value)
+  return take["--in"](o, word, value)
 end
 take["--file"] = function(o, word, value)
   local name, file = value:match "^([^=]+)=(.+)$"
   if not name then name, file = value:match "([^/]+)$", value end
   if not name or value:find "^=" then return word .. " takes NAME or NAME=PATH, not '" .. value .. "'" end
-  return take_pair(o, word, name, file)
+  return options.put_named(o, word, name, file)
 end
-local function take_seconds(key)
-  return function(o, word, value)
-    local n = tonumber(value)
-    if not n or not (n > 0 and n <= 1e6) then
-      return word .. " takes a number of seconds, above 0 and up to 1000000, not '" .. value .. "'"
-    end
-    o[key] = n
-  end
-end
-take["--max-seconds"], take["--max-cpu-seconds"] = take_seconds "seconds", take_seconds "cpu_seconds"
-local function take_bytes(key)
-  return function(o, word, value)
-    o[key] = host.bytes(value)
-    if not o[key] then
-      return word .. " takes a number of bytes, such as 4096, 64K, 512M or 2G, not '" .. value .. "'"
-    end
-  end
-end
-take["--max-memory"], take["--max-output"] = take_bytes "memory", take_bytes "output"
+local take_seconds = options.reads("a number of seconds, above 0 and up to 1000000",
+                                   options.real(function(n) return n > 0 and n <= 1e6 end))
+take["--max-seconds"], take["--max-cpu-seconds"] = take_seconds, take_seconds
+take["--max-memory"], take["--max-output"] = options.bytes, options.bytes
 local flags = {["--json"] = "json", ["--no-filter"] = "unfiltered", ["--help"] = "help", ["--sandbox"] = "sandbox"}
 -- What a program's own run does not take in a sandbox, and why.
 local not_here = {["--save"] = true, ["--resume"] = true, ["--debug"] = true, ["-x"] = true, ["--source"] = true, ["-I"] = true,
@@ -119,7 +100,7 @@ local function parse_program(o)
   end
   o.words = words
   if o.help then return end
-  local program, wrong = host.part("options", host, data).parse(words)
+  local program, wrong = options.parse(words)
   if not program then return wrong end
   if program.program == "-" then return "a sandbox's program is a file, not standard input" end
   if program.programs[2] then return "a sandbox runs one program" end
@@ -237,7 +218,7 @@ end
 local function run_script(o, text, m, env, files)
   -- Taken before the script runs, which could replace it.
   local save = soma.zeros({1}).save_npy
-  host.limit_memory(o.memory)
+  host.limit_memory(o["--max-memory"])
   host.forbid_files(files)
   local chunk, wrong = load((text:gsub("^#[^\n]*", "")), "@" .. o.script, "t", env)
   text = nil
@@ -273,7 +254,7 @@ local function prepare_script(o)
   local m = sees.module(load_inputs(o))
   local env = sees.environment(m)
   env.arg = {[0] = o.script, table.unpack(o.arguments, 1, o.arguments.n)}
-  local text = read_text(o.script, o.memory)
+  local text = read_text(o.script, o["--max-memory"])
   return files, function() return run_script(o, text, m, env, files) end
 end
 
@@ -335,14 +316,14 @@ end
 local function prepare_program(o)
   local p, texts = o.program, {}
   local files = open_files(o)
-  texts[p.program] = read_text(p.program, o.memory)
+  texts[p.program] = read_text(p.program, o["--max-memory"])
   if p["--cost"] then texts[p["--cost"]] = open_input(p["--cost"]):read "a" end
   -- The run stops itself before its process is ended, so that it can tell how far it came.
-  local words = {"--max-seconds=" .. o.seconds, o.cpu_seconds and "--max-cpu-seconds=" .. o.cpu_seconds} -- an orderly end, if it can be
+  local words = {"--max-seconds=" .. o["--max-seconds"], o["--max-cpu-seconds"] and "--max-cpu-seconds=" .. o["--max-cpu-seconds"]} -- an orderly end, if it can be
   table.move(o.words, 1, #o.words, #words + 1, words)
   local inside = setmetatable({texts = texts, terminal = false, color = false}, {__index = host})
   return files, function()
-    host.limit_memory(o.memory)
+    host.limit_memory(o["--max-memory"])
     host.forbid_files(files)
     local why = o.json and listen(inside) or function() end
     local status = inside.part("driver", inside, words)
@@ -379,7 +360,8 @@ end
 local function run(o)
   o.saves = {}
   local files, f = (o.words and prepare_program or prepare_script)(o)
-  local finish = host.confine({seconds = o.seconds, cpu_seconds = o.cpu_seconds, memory = o.memory, output = o.output, filter = not o.unfiltered,
+  local finish = host.confine({seconds = o["--max-seconds"], cpu_seconds = o["--max-cpu-seconds"], memory = o["--max-memory"],
+                               output = o["--max-output"], filter = not o.unfiltered,
                                hook = not o.words, capture = o.json or false}, files, f)
   if finish.interrupted then error("interrupted", 0) end
   if finish.status == 0 or o.words then save_all(o, o.words ~= nil) end
