@@ -100,7 +100,7 @@ unsigned isa_view_fixed(const soma_view *v) {
   return n;
 }
 
-static int is_fixed(unsigned d, soma_view_error *e) {
+int isa_view_is_fixed(unsigned d, soma_view_error *e) {
   return isa_view_refuse(
       e,
       "dimension %lld of %s must stay as it is: a register gives a size, or an index "
@@ -131,7 +131,7 @@ static int check_slice(const soma_view *v, unsigned d, int64_t count, int64_t st
                            isa_view_name(e), (long long)step);
   /* All of a dimension whose size or rows come at run time may be named, a part may not. */
   bool whole = count == v->dim[d].num && step == 1;
-  return whole || !has_part(v, d) || is_fixed(d, e);
+  return whole || !has_part(v, d) || isa_view_is_fixed(d, e);
 }
 
 /* The first and the last element of a slice lie in the dimension. */
@@ -177,7 +177,7 @@ static void drop(soma_view *v, unsigned d) {
 }
 
 int soma_view_index(soma_view *v, unsigned d, int64_t at, soma_view_error *e) {
-  if (d < v->ndim && has_part(v, d)) return is_fixed(d, e);
+  if (d < v->ndim && has_part(v, d)) return isa_view_is_fixed(d, e);
   if (!soma_view_slice(v, d, at, 1, 1, e)) return 0;
   /* A tile keeps its partitions, as a dimension of one. */
   if (!v->tile || d > 0) drop(v, d);
@@ -192,7 +192,7 @@ int soma_view_squeeze(soma_view *v, unsigned d, soma_view_error *e) {
   if (v->dim[d].num != 1)
     return isa_view_refuse(e, "dimension %lld of %s has %lld elements, not 1", shown(d, e),
                            isa_view_name(e), (long long)v->dim[d].num);
-  if (has_part(v, d)) return is_fixed(d, e);
+  if (has_part(v, d)) return isa_view_is_fixed(d, e);
   drop(v, d);
   return 1;
 }
@@ -209,7 +209,7 @@ int soma_view_expand(soma_view *v, unsigned d, soma_view_error *e) {
     return isa_view_refuse(e, "dimension %lld of %s is the partitions, which stay the first",
                            shown(d, e), isa_view_name(e));
   /* A part names its dimension by number: what comes before it must not move. */
-  if (d < isa_view_fixed(v)) return is_fixed(d, e);
+  if (d < isa_view_fixed(v)) return isa_view_is_fixed(d, e);
   if (!check_room(v, 1, e)) return 0;
   memmove(&v->dim[d + 1], &v->dim[d], (v->ndim - d) * sizeof *v->dim);
   /* One element never takes its step. */
@@ -239,7 +239,7 @@ int soma_view_permute(soma_view *v, unsigned n, const uint32_t *order, soma_view
                            "permute: dimension %lld of %s is the partitions, which stay the first",
                            shown(0, e), isa_view_name(e));
   for (unsigned d = 0; d < isa_view_fixed(v); d++)
-    if (order[d] != d) return is_fixed(d, e);
+    if (order[d] != d) return isa_view_is_fixed(d, e);
   memcpy(v->dim, dims, n * sizeof *dims);
   return 1;
 }
@@ -258,12 +258,12 @@ static bool steps_over(const soma_view_dim *from, unsigned n, soma_view_dim *to,
     while (have != want) {
       if (want < have) {
         if (j == 0 || !isa_view_times(step, want, &to[j - 1].step)) return false;
-        want *= to[--j].num;
+        if (!isa_view_times(want, to[--j].num, &want)) return false;
       } else {
         for (; i > 0 && from[i - 1].num == 1;) i--;
         if (i == 0 || !isa_view_times(step, have, &after) || from[i - 1].step != after)
           return false;
-        have *= from[--i].num;
+        if (!isa_view_times(have, from[--i].num, &have)) return false;
       }
     }
     if (!isa_view_times(step, want, &after)) return false;
@@ -300,7 +300,7 @@ int soma_view_reshape(soma_view *v, unsigned n, const int64_t *shape, soma_view_
                            isa_view_name(e), shape_of(v, old), shape_of(&w, new), (long long)have,
                            (long long)soma_view_elements(&w));
   for (unsigned d = v->tile; d < keep; d++)
-    if (d >= n || shape[d] != v->dim[d].num) return is_fixed(d, e);
+    if (d >= n || shape[d] != v->dim[d].num) return isa_view_is_fixed(d, e);
   if (!steps_over(v->dim + keep, v->ndim - keep, w.dim + keep, n - keep))
     return needs_copy(v, "reshape", &w, e);
   *v = w;
@@ -333,7 +333,7 @@ int soma_view_split(soma_view *v, unsigned d, unsigned n, const int64_t *sizes,
                            shown(d, e), isa_view_name(e), (long long)v->dim[d].num,
                            shape_of(&to, text));
   }
-  if (n > 1 && d < isa_view_fixed(v)) return is_fixed(d, e);
+  if (n > 1 && d < isa_view_fixed(v)) return isa_view_is_fixed(d, e);
   memcpy(w.dim + d + n, v->dim + d + 1, (v->ndim - d - 1u) * sizeof *v->dim);
   w.ndim = (uint8_t)(v->ndim + n - 1);
   *v = w;
@@ -350,7 +350,7 @@ int soma_view_merge(soma_view *v, unsigned first, unsigned last, soma_view_error
   if (v->tile && first == 0)
     return isa_view_refuse(e, "dimension %lld of %s is the partitions, which stay", shown(0, e),
                            isa_view_name(e));
-  if (first < isa_view_fixed(v)) return is_fixed(first, e);
+  if (first < isa_view_fixed(v)) return isa_view_is_fixed(first, e);
   for (unsigned d = first; d <= last; d++)
     if (!isa_view_times(w.dim[0].num, v->dim[d].num, &w.dim[0].num)) return isa_view_too_far(e);
   if (!steps_over(v->dim + first, last - first + 1, w.dim, 1)) return needs_copy(v, "merge", &w, e);
@@ -371,7 +371,7 @@ int soma_view_broadcast(soma_view *v, unsigned d, int64_t n, soma_view_error *e)
   if (v->dim[d].num != 1)
     return isa_view_refuse(e, "dimension %lld of %s has %lld elements, not 1", shown(d, e),
                            isa_view_name(e), (long long)v->dim[d].num);
-  if (has_part(v, d)) return is_fixed(d, e);
+  if (has_part(v, d)) return isa_view_is_fixed(d, e);
   v->dim[d] = (soma_view_dim){n, 0};
   return 1;
 }
@@ -460,7 +460,7 @@ int soma_view_ap(soma_view *v, int64_t offset, unsigned n, const soma_view_dim *
     return isa_view_refuse(e, "%s cannot have %u dimensions: there can be %u to %d",
                            isa_view_name(e), n, v->tile, SOMA_VIEW_DIMS);
   if (!isa_dtype_valid(v->dtype)) return isa_view_refuse(e, "%u is not a data type", v->dtype);
-  if (isa_view_fixed(v)) return is_fixed(isa_view_fixed(v) - 1, e);
+  if (isa_view_fixed(v)) return isa_view_is_fixed(isa_view_fixed(v) - 1, e);
   for (unsigned d = 0; d < n; d++) {
     w.dim[d] = dims[d];
     if (dims[d].num < 1)

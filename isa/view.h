@@ -111,6 +111,7 @@ typedef struct soma_view_expr {
   int64_t at;
   uint32_t n;
   const soma_view_axis *axis;
+  const char *name; /* what messages call it; NULL: "an index" */
 } soma_view_expr;
 
 /* Least and greatest value; 0 if they do not fit. */
@@ -124,8 +125,10 @@ int soma_view_scale(const soma_view_expr *x, int64_t times, int64_t plus, soma_v
 int soma_view_divide(const soma_view_expr *x, int64_t by, int rest, soma_view_axis *axes,
                      int64_t *at, soma_view_error *e);
 /* v[keys]: dimension d by keys[d]. Its axes are the dimensions of the view; those of a tile's
- * partitions vary along axis 0 alone, by 1. n: as many as v has dimensions. */
-int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_view_error *e);
+ * partitions vary along axis 0 alone, by 1. n: as many as v has dimensions. An index that leaves
+ * its dimension d is refused if past is NULL; else *past has bit d, and a mask must limit it. */
+int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, uint32_t *past,
+                   soma_view_error *e);
 /* For which numbers of an axis `x >= 0` holds, as a comparison asks: x must vary along that axis
  * alone. Gives how many axes it varies along; with 1, *axis is that one, and low to high - 1 the
  * numbers (none if low == high); with 0, low == high if it never holds. */

@@ -25,5 +25,7 @@ int isa_view_refuse(soma_view_error *e, const char *text, ...)
 int isa_view_too_far(soma_view_error *e);
 /* Dimensions, from the first on, that stay as they are for a size or an index at run time. */
 unsigned isa_view_fixed(const soma_view *v);
+/* The message of dimension d, which is one of them. */
+int isa_view_is_fixed(unsigned d, soma_view_error *e);
 
 #endif

@@ -96,48 +96,72 @@ int soma_view_divide(const soma_view_expr *x, int64_t by, int rest, soma_view_ax
 
 /* ---- Views ----------------------------------------------------------------------------------- */
 
+static const char *name_of(const soma_view_expr *x) { return x->name ? x->name : "an index"; }
+
+/* Whether a key lies in its dimension, or may leave it: then its bit of *past is set. */
+static int check_bounds(const soma_view *v, unsigned d, const soma_view_expr *x, uint32_t *past,
+                        soma_view_error *e) {
+  int64_t low, high;
+  if (!soma_view_bounds(x, &low, &high)) return isa_view_too_far(e);
+  if (low >= 0 && high < v->dim[d].num) return 1;
+  if (!past)
+    return isa_view_refuse(e, "%s runs from %lld to %lld: dimension %lld of %s has %lld",
+                           name_of(x), (long long)low, (long long)high, (long long)d + e->from,
+                           isa_view_name(e), (long long)v->dim[d].num);
+  *past |= UINT32_C(1) << d;
+  return 1;
+}
+
+/* Axis a of the result takes its steps from axis k of a key. */
+static int take_axis(soma_view *w, const soma_view *v, unsigned d, const soma_view_expr *x,
+                     unsigned a, soma_view_axis k, soma_view_error *e) {
+  soma_view_dim *to = &w->dim[a];
+  int64_t step;
+  /* Two keys along one axis must run over equally many values. */
+  if (k.size < 1 || (k.size != 1 && to->num != 1 && to->num != k.size))
+    return isa_view_refuse(e, "%s: axis %u has %lld and %lld values", name_of(x), a,
+                           (long long)to->num, (long long)k.size);
+  /* An axis of one value stands for as many as another key has. */
+  if (k.size > to->num) to->num = k.size;
+  /* It gives the axis its size, but does not move along it. */
+  if (!k.coef || k.size == 1) return 1;
+  if (v->tile && d == 0)
+    return (a == 0 && k.coef == 1) ||
+           isa_view_refuse(e,
+                           "%s of the partitions: its step must be 1, along axis 0, not %lld along "
+                           "axis %u",
+                           name_of(x), (long long)k.coef, a);
+  if (v->tile && a == 0)
+    return isa_view_refuse(
+        e, "%s of dimension %lld cannot vary along axis 0, which is the partitions of the result",
+        name_of(x), (long long)d + e->from);
+  /* Steps of two keys along one axis add up: x[i, i] is the diagonal. */
+  if (isa_view_times(k.coef, v->dim[d].step, &step) && isa_view_plus(to->step, step, &to->step))
+    return 1;
+  return isa_view_too_far(e);
+}
+
 /* Adds the key of dimension d: w's dimensions are the axes of all keys, ended at the last one.
  * Dimensions of w are the axes of all keys together: x[i, j] of two axes has the shape
  * of both. */
 static int take_one(soma_view *w, const soma_view *v, unsigned d, const soma_view_expr *x,
-                    soma_view_error *e) {
+                    uint32_t *past, soma_view_error *e) {
   unsigned from = w->ndim - x->n;
-  bool partitions = v->tile && d == 0;
-  int64_t low, high, step, move, *place = partitions ? &w->part : &w->offset;
-  if (!soma_view_bounds(x, &low, &high)) return isa_view_too_far(e);
-  if (low < 0 || high >= v->dim[d].num)
-    return isa_view_refuse(e, "an index runs from %lld to %lld: dimension %lld of %s has %lld",
-                           (long long)low, (long long)high, (long long)d + e->from,
-                           isa_view_name(e), (long long)v->dim[d].num);
+  int64_t move, *place = v->tile && d == 0 ? &w->part : &w->offset;
+  if (!check_bounds(v, d, x, past, e)) return 0;
   if (!isa_view_times(x->at, v->dim[d].step, &move) || !isa_view_plus(*place, move, place))
     return isa_view_too_far(e);
-  for (unsigned a = 0; a < x->n; a++) {
-    soma_view_axis k = x->axis[a];
-    soma_view_dim *to = &w->dim[from + a];
-    /* Two keys along one axis must run over equally many values. */
-    if (k.size < 1 || (k.size != 1 && to->num != 1 && to->num != k.size))
-      return isa_view_refuse(e, "axis %u has %lld and %lld values", from + a, (long long)to->num,
-                             (long long)k.size);
-    /* An axis of one value stands for as many as another key has. */
-    if (k.size > to->num) to->num = k.size;
-    /* It gives the axis its size, but does not move along it. */
-    if (!k.coef || k.size == 1) continue;
-    if (partitions && (from + a > 0 || k.coef != 1))
-      return isa_view_refuse(e,
-                             "an index of partitions steps by 1 along axis 0, not by %lld along "
-                             "axis %u",
-                             (long long)k.coef, from + a);
-    if (partitions) continue;
-    if (v->tile && from + a == 0)
-      return isa_view_refuse(e,
-                             "axis 0 of the result is the partitions of %s: the index of "
-                             "dimension %lld cannot vary along it",
-                             isa_view_name(e), (long long)d + e->from);
-    /* Steps of two keys along one axis add up: x[i, i] is the diagonal. */
-    if (!isa_view_times(k.coef, v->dim[d].step, &step) || !isa_view_plus(to->step, step, &to->step))
-      return isa_view_too_far(e);
-  }
+  for (unsigned a = 0; a < x->n; a++)
+    if (!take_axis(w, v, d, x, from + a, x->axis[a], e)) return 0;
   return 1;
+}
+
+/* Whether the key of dimension d is all of it, along axis d. */
+static bool is_all(const soma_view *v, unsigned d, const soma_view_expr *x, unsigned axes) {
+  bool all = x->n == axes && d < axes && x->at == 0 && x->axis[d].size == v->dim[d].num;
+  for (unsigned a = 0; a < x->n && all; a++)
+    all = x->axis[a].coef == (a == d) || x->axis[a].size < 2;
+  return all;
 }
 
 /* Whether axis 0 of a tile's view is its partitions, or has one number.
@@ -147,10 +171,12 @@ static bool first_is_partitions(const soma_view *w, const soma_view_expr *x) {
   return w->dim[0].num == 1 || (x->n == w->ndim && x->axis[0].coef && x->axis[0].size > 1);
 }
 
-int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_view_error *e) {
+int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, uint32_t *past,
+                   soma_view_error *e) {
   soma_view w; /* its head and dimensions: much of a view is not copied */
   /* A tile's view keeps a partition dimension, whatever the keys are. */
   unsigned axes = v->tile;
+  if (past) *past = 0;
   if (n != v->ndim)
     return isa_view_refuse(e, "%u indices for the %u dimensions of %s", n, v->ndim,
                            isa_view_name(e));
@@ -158,16 +184,14 @@ int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_vi
   if (axes > SOMA_VIEW_DIMS)
     return isa_view_refuse(e, "%s would have %u dimensions: there can be %d", isa_view_name(e),
                            axes, SOMA_VIEW_DIMS);
-  for (unsigned i = 0; i < v->ndyn; i++)
-    /* Its rows are not numbers here yet, so they cannot be picked. */
-    if (v->dyn[i].kind == SOMA_DYN_SIZE || v->dyn[i].kind == SOMA_DYN_GATHER)
-      return isa_view_refuse(e, "%s has a size from a register, or rows by an index vector",
-                             isa_view_name(e));
+  /* Rows that come at run time are not numbers yet: all of them stay, or none can be picked. */
+  for (unsigned d = 0; d < isa_view_fixed(v); d++)
+    if (!is_all(v, d, &keys[d], axes)) return isa_view_is_fixed(d, e);
   memcpy(&w, v, offsetof(soma_view, dim));
   w.ndim = (uint8_t)axes;
   for (unsigned a = 0; a < axes; a++) w.dim[a] = (soma_view_dim){1, 0};
   for (unsigned d = 0; d < n; d++)
-    if (!take_one(&w, v, d, &keys[d], e)) return 0;
+    if (!take_one(&w, v, d, &keys[d], past, e)) return 0;
   if (v->tile) {
     if (!first_is_partitions(&w, &keys[0]))
       return isa_view_refuse(e,

@@ -72,6 +72,32 @@ PyObject *py_said(const py_index *x) {
   return said;
 }
 
+PyObject *py_index_text(const py_index *x) {
+  PyObject *said = py_said(x);
+  PyObject *text = said ? PyObject_CallMethod((PyObject *)py.index, "string", "(O)", said) : NULL;
+  Py_XDECREF(said);
+  return text;
+}
+
+static void same_text(py_index *y, const py_index *x) {
+  y->format = x->format;
+  y->depth = x->depth;
+  memcpy(y->k, x->k, sizeof y->k);
+  for (int i = 0; i < 2; i++) y->from[i] = Py_XNewRef(x->from[i]);
+}
+
+PyObject *py_index_over(py_index *x, Py_ssize_t axes) {
+  Py_ssize_t more = axes - py_axes(x);
+  if (more <= 0) return Py_NewRef((PyObject *)x);
+  py_index *y = py_index_new(axes);
+  if (!y) return NULL;
+  for (Py_ssize_t a = 0; a < axes; a++)
+    y->axis[a] = a < more ? (soma_view_axis){0, 1} : x->axis[a - more];
+  y->at = x->at;
+  same_text(y, x);
+  return (PyObject *)y;
+}
+
 static bool too_far(void) {
   py_error("the numbers of an index do not fit in 61 bits");
   return false;
@@ -190,11 +216,9 @@ py_index *py_index_scaled(const py_index *x, int64_t times, int64_t plus) {
 static void refuse_sum(int format, const py_index *x, const py_index *y, const char *why) {
   /* An index without axes is enough to carry a text. */
   PyObject *made = py_index_from(py_index_new(0), format, x, y, 0);
-  PyObject *said = made ? py_said((py_index *)made) : NULL;
-  PyObject *text = said ? PyObject_CallMethod((PyObject *)py.index, "string", "(O)", said) : NULL;
+  PyObject *text = made ? py_index_text((py_index *)made) : NULL;
   if (text) py_error("%U: %s", text, why);
   Py_XDECREF(text);
-  Py_XDECREF(said);
   Py_XDECREF(made);
 }
 
@@ -317,10 +341,7 @@ static PyObject *index_subscript(PyObject *self, PyObject *key) {
   }
   if (!y) return NULL;
   y->at = x->at;
-  y->format = x->format;
-  y->depth = x->depth;
-  memcpy(y->k, x->k, sizeof y->k);
-  for (int i = 0; i < 2; i++) y->from[i] = Py_XNewRef(x->from[i]);
+  same_text(y, x);
   return (PyObject *)y;
 }
 

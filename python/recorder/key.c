@@ -12,6 +12,18 @@ typedef struct part {
 
 enum { FAILED = -1, OTHER = 0, TAKEN = 1 };
 
+/* Whether an index vector chooses its rows, which then stay a dimension. */
+static bool is_gathered(const py_view *v) {
+  bool found = false;
+  for (Py_ssize_t i = 0; v->dyn && i < PyTuple_Size(v->dyn); i++) {
+    PyObject *d = PyTuple_GetItem(v->dyn, i);
+    PyObject *kind = PyTuple_Check(d) && PyTuple_Size(d) ? PyTuple_GetItem(d, 0) : NULL;
+    found = found ||
+            (kind && PyUnicode_Check(kind) && !PyUnicode_CompareWithASCIIString(kind, "gather"));
+  }
+  return found;
+}
+
 void py_view_get(const py_view *v, soma_view *out) {
   out->buffer = 0;
   out->tile = py_storage_of(v)->memory != 0;
@@ -22,6 +34,7 @@ void py_view_get(const py_view *v, soma_view *out) {
   out->offset = v->off;
   out->bytes = out->parts = 0; /* of ap, which is Python's */
   memcpy(out->dim, v->dim, (size_t)v->ndim * sizeof *v->dim);
+  if (v->dyn && is_gathered(v)) out->dyn[out->ndyn++] = (soma_view_dyn){.kind = SOMA_DYN_GATHER};
 }
 
 void py_view_put(py_view *t, const soma_view *s) {
@@ -96,6 +109,21 @@ static int part_of(PyObject *k, int64_t n, int d, part *p) {
   return Py_TYPE(k) == py.slice ? of_ds((py_slice *)k, n, p) : OTHER;
 }
 
+const char *py_view_name(const py_view *v, PyObject **keep) {
+  Py_ssize_t size;
+  *keep = PyObject_GetAttr(v->storage, py.name);
+  bool named = *keep && PyUnicode_Check(*keep) && PyUnicode_GetLength(*keep);
+  const char *name = named ? PyUnicode_AsUTF8AndSize(*keep, &size) : NULL;
+  PyErr_Clear(); /* it goes without */
+  return name;
+}
+
+/* A number drops its dimension, but a tile keeps its partitions. */
+static int cut(soma_view *s, unsigned d, const part *p, soma_view_error *e) {
+  return p->drop ? soma_view_index(s, d, p->start, e)
+                 : soma_view_slice(s, d, p->start, p->num, p->by, e);
+}
+
 /* A key of numbers, slices and ds(). The rest of the dimensions stays as it is. */
 static int basic(const py_view *v, PyObject *const *keys, int n, soma_view *s) {
   bool tile = py_storage_of(v)->memory;
@@ -107,10 +135,14 @@ static int basic(const py_view *v, PyObject *const *keys, int n, soma_view *s) {
     part p;
     int found = part_of(keys[d], v->dim[d].num, d, &p);
     if (found != TAKEN) return found;
-    /* A number drops its dimension, but a tile keeps its partitions. */
-    if (p.drop ? !soma_view_index(s, to, p.start, &e)
-               : !soma_view_slice(s, to, p.start, p.num, p.by, &e))
-      return OTHER;
+    if (!cut(s, to, &p, &e)) {
+      PyObject *keep;
+      e.name = py_view_name(v, &keep);
+      cut(s, to, &p, &e); /* the message once more, with the name */
+      py_error("%s", e.text);
+      Py_XDECREF(keep);
+      return FAILED;
+    }
     if (!p.drop || (tile && d == 0)) to++;
   }
   /* A tensor keeps one dimension at least. */
@@ -118,11 +150,45 @@ static int basic(const py_view *v, PyObject *const *keys, int n, soma_view *s) {
   return TAKEN;
 }
 
-/* A key of index expressions and numbers, for all dimensions. */
-static int affine(const py_view *v, PyObject *const *keys, soma_view *s) {
+/* The error of a key that is refused, in the words of its expressions. */
+static void refuse_keys(const py_view *v, PyObject *const *keys, soma_view_expr *x, soma_view *s) {
+  PyObject *texts[PY_MAX_DIMS] = {NULL}, *keep;
+  soma_view_error e = {.name = py_view_name(v, &keep)};
+  uint32_t past;
+  Py_ssize_t size;
+  for (int d = 0; d < v->ndim && !PyErr_Occurred(); d++) {
+    PyObject *text = PY_IS_INDEX(keys[d]) ? py_index_text((py_index *)keys[d]) : NULL;
+    texts[d] = text ? PyUnicode_FromFormat("index %U", text) : NULL;
+    x[d].name = texts[d] ? PyUnicode_AsUTF8AndSize(texts[d], &size) : NULL;
+    Py_XDECREF(text);
+  }
+  if (!PyErr_Occurred() && !soma_view_take(s, (unsigned)v->ndim, x, &past, &e))
+    py_error("%s", e.text);
+  for (int d = 0; d < v->ndim; d++) Py_XDECREF(texts[d]);
+  Py_XDECREF(keep);
+}
+
+/* [(size of a dimension, the index that leaves it)], over the axes of the view. */
+static PyObject *bound_of(const py_view *v, PyObject *const *keys, uint32_t past, int axes) {
+  PyObject *bound = PyList_New(0);
+  for (int d = 0; d < v->ndim && bound; d++) {
+    if (!(past >> d & 1)) continue;
+    PyObject *index = py_index_over((py_index *)keys[d], axes);
+    PyObject *one = index ? Py_BuildValue("(LO)", (long long)v->dim[d].num, index) : NULL;
+    if (!one || PyList_Append(bound, one) < 0) Py_CLEAR(bound);
+    Py_XDECREF(one);
+    Py_XDECREF(index);
+  }
+  return bound;
+}
+
+/* A key of index expressions and numbers, for all dimensions. *bound: NULL, or what a mask has to
+ * limit. */
+static int affine(const py_view *v, PyObject *const *keys, soma_view *s, PyObject **bound) {
   /* An expression for each dimension; a number is one without axes. */
   soma_view_expr x[PY_MAX_DIMS];
   soma_view_error e;
+  uint32_t past;
   e.name = NULL;
   e.from = 0;
   for (int d = 0; d < v->ndim; d++) {
@@ -131,9 +197,13 @@ static int affine(const py_view *v, PyObject *const *keys, soma_view *s) {
                 : PyLong_Check(keys[d]) ? number(keys[d], v->dim[d].num, d, &p)
                                         : OTHER;
     if (found != TAKEN) return found;
-    x[d] = PY_IS_INDEX(keys[d]) ? py_expr((py_index *)keys[d]) : (soma_view_expr){p.start, 0, NULL};
+    x[d] = PY_IS_INDEX(keys[d]) ? py_expr((py_index *)keys[d]) : (soma_view_expr){.at = p.start};
   }
-  if (!soma_view_take(s, (unsigned)v->ndim, x, &e)) return OTHER; /* which says why */
+  if (!soma_view_take(s, (unsigned)v->ndim, x, &past, &e)) {
+    refuse_keys(v, keys, x, s);
+    return FAILED;
+  }
+  if (past && !(*bound = bound_of(v, keys, past, s->ndim))) return FAILED;
   if (py_storage_of(v)->memory) fill(s, 2);
   return TAKEN;
 }
@@ -161,17 +231,24 @@ PyObject *py_view_at(PyObject *self, PyObject *const *keys, Py_ssize_t n, PyObje
   py_view *v = (py_view *)self, *t;
   soma_view s;
   Py_ssize_t indices = 0;
-  /* Views with dynamic parts or bounds have rules of their own. */
-  if (n > v->ndim || v->bound || v->dyn) return ask(self, keys, n, key);
+  PyObject *bound = NULL;
+  /* Views with bounds have rules of their own. */
+  if (n > v->ndim || v->bound) return ask(self, keys, n, key);
   for (Py_ssize_t i = 0; i < n; i++) indices += PY_IS_INDEX(keys[i]);
   /* Expressions have to name all dimensions, since they say which of the result each makes. */
   if (indices && n < v->ndim) return ask(self, keys, n, key);
   py_view_get(v, &s);
-  int found = indices ? affine(v, keys, &s) : basic(v, keys, (int)n, &s);
+  int found = indices ? affine(v, keys, &s, &bound) : basic(v, keys, (int)n, &s);
   if (found == OTHER) return ask(self, keys, n, key);
   if (found == FAILED) return NULL;
-  if (indices == 2 && n == 2 && same(&s, v)) return Py_NewRef(self); /* all of it */
-  if ((t = py_view_like(v)) != NULL) py_view_put(t, &s);
+  if (indices == 2 && n == 2 && !bound && same(&s, v)) return Py_NewRef(self); /* all of it */
+  if ((t = py_view_like(v)) == NULL) {
+    Py_XDECREF(bound);
+    return NULL;
+  }
+  py_view_put(t, &s);
+  t->dyn = Py_XNewRef(v->dyn);
+  t->bound = bound;
   return (PyObject *)t;
 }
 
@@ -180,7 +257,7 @@ PyObject *py_view_subscript(PyObject *self, PyObject *key) {
   PyObject *keys[PY_MAX_DIMS];
   bool tuple = PyTuple_Check(key);
   Py_ssize_t n = tuple ? PyTuple_Size(key) : 1;
-  if (n > v->ndim || v->bound || v->dyn) return ask(self, NULL, 0, key);
+  if (n > v->ndim || v->bound) return ask(self, NULL, 0, key);
   if (key == Py_Ellipsis) return Py_NewRef(self);
   for (Py_ssize_t i = 0; i < n; i++) keys[i] = tuple ? PyTuple_GetItem(key, i) : key;
   return py_view_at(self, keys, n, key);

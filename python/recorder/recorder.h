@@ -20,27 +20,38 @@
 
 /* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
 
-#define PY_NAMES(X)                                                                       \
-  X(asked)                                                                                \
-  X(assign)                                                                               \
-  X(at)                                                                                   \
-  X(begin_with_zeros)                                                                     \
-  X(check_bounds)                                                                         \
-  X(code)                                                                                 \
-  X(declare)                                                                              \
-  X(f_back)                                                                               \
-  X(f_lasti)                                                                              \
-  X(like)                                                                                 \
-  X(name)                                                                                 \
-  X(named)                                                                                \
-  X(settle)                                                                               \
-  X(size)                                                                                 \
-  X(stop)                                                                                 \
-  X(_assign)                                                                              \
-  X(_dropped)                                                                             \
-  X(_dyn_words)                                                                           \
-  X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) X(_item) X(_keep_order) \
-      X(_placed) X(_set_item) X(_tell_older) X(written) X(info) X(tiles)
+#define PY_NAMES(X)   \
+  X(asked)            \
+  X(assign)           \
+  X(at)               \
+  X(begin_with_zeros) \
+  X(check_bounds)     \
+  X(code)             \
+  X(declare)          \
+  X(f_back)           \
+  X(f_lasti)          \
+  X(like)             \
+  X(name)             \
+  X(named)            \
+  X(settle)           \
+  X(size)             \
+  X(stop)             \
+  X(_assign)          \
+  X(_dropped)         \
+  X(_dyn_words)       \
+  X(_failed)          \
+  X(_file_of)         \
+  X(_gathered_first)  \
+  X(_index)           \
+  X(_is_kept)         \
+  X(_item)            \
+  X(_keep_order)      \
+  X(_placed)          \
+  X(_set_item)        \
+  X(_tell_older)      \
+  X(written)          \
+  X(info)             \
+  X(tiles)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
 #define PY_FORMATS(X)          \
@@ -144,7 +155,7 @@ typedef struct py_index {
 #define PY_IS_INDEX(x) (Py_TYPE(x) == py.index)
 /* The same as soma_view.h has it. */
 static inline soma_view_expr py_expr(const py_index *x) {
-  return (soma_view_expr){x->at, (uint32_t)x->ob_base.ob_size, x->axis};
+  return (soma_view_expr){x->at, (uint32_t)x->ob_base.ob_size, x->axis, NULL};
 }
 static inline Py_ssize_t py_axes(const py_index *x) { return x->ob_base.ob_size; }
 
@@ -159,6 +170,10 @@ PyObject *py_index_done(py_index *x, PyObject *said);
 PyObject *py_index_from(py_index *x, int format, const py_index *a, const py_index *b, int64_t k);
 /* What messages call it: a new reference. */
 PyObject *py_said(const py_index *x);
+/* The same as a string. */
+PyObject *py_index_text(const py_index *x);
+/* The same index with axes of one number before its own: a new reference. */
+PyObject *py_index_over(py_index *x, Py_ssize_t axes);
 PyObject *py_index_compare(PyObject *self, PyObject *other, int op);
 
 /* A conjunction of `term >= 0`; `ranges`: what soma.masks has found. said: NULL if it is what the
@@ -203,8 +218,11 @@ typedef struct py_slice {
   PyObject *start, *size;
 } py_slice;
 
-/* The view as soma_view.h has it, without dynamic parts. */
+/* The view as soma_view.h has it, of its dynamic parts only that its rows are chosen by an index.
+ */
 void py_view_get(const py_view *v, soma_view *out);
+/* What messages call it, or NULL; *keep has the text. */
+const char *py_view_name(const py_view *v, PyObject **keep);
 /* Puts what a view became into a new one. */
 void py_view_put(py_view *t, const soma_view *s);
 /* Another view of the storage of v, without dimensions, dynamic parts or bounds. */

@@ -123,32 +123,17 @@ static bool numbers_of(PyObject *const *args, Py_ssize_t n, PyObject *name, int6
   return true;
 }
 
-/* Whether an index vector chooses its rows, which then stay a dimension. */
-static bool is_gathered(const py_view *v) {
-  bool found = false;
-  for (Py_ssize_t i = 0; v->dyn && i < PyTuple_Size(v->dyn); i++) {
-    PyObject *part = PyTuple_GetItem(v->dyn, i);
-    PyObject *kind = PyTuple_Check(part) && PyTuple_Size(part) ? PyTuple_GetItem(part, 0) : NULL;
-    found = found ||
-            (kind && PyUnicode_Check(kind) && !PyUnicode_CompareWithASCIIString(kind, "gather"));
-  }
-  return found;
-}
-
 /* The error of a change that is refused, with the name of the view. */
 static void refuse(py_view *v, const soma_view *s, enum change what, unsigned n, int64_t *k) {
   soma_view w = *s;
-  soma_view_error e = {0};
-  Py_ssize_t size;
-  PyObject *name = PyObject_GetAttr(v->storage, py.name);
-  if (name && PyUnicode_Check(name) && PyUnicode_GetLength(name))
-    e.name = PyUnicode_AsUTF8AndSize(name, &size);
-  if (name && !PyErr_Occurred() && !change(&w, what, n, k, &e)) {
+  PyObject *keep;
+  soma_view_error e = {.name = py_view_name(v, &keep)};
+  if (!change(&w, what, n, k, &e)) {
     /* Some begin with the method's name. */
     bool named = !strncmp(e.text, known[what].name, strlen(known[what].name));
     py_error("%s%s%s", named ? "" : known[what].name, named ? "" : ": ", e.text);
   }
-  Py_XDECREF(name);
+  Py_XDECREF(keep);
 }
 
 PyObject *py_view_other(PyObject *self, PyObject *const *args, Py_ssize_t n) {
@@ -165,7 +150,6 @@ PyObject *py_view_other(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Py_DECREF(done);
   }
   py_view_get(v, &s);
-  if (is_gathered(v)) s.dyn[s.ndyn++] = (soma_view_dyn){.kind = SOMA_DYN_GATHER};
   w = s;
   memcpy(used, k, sizeof k);
   if (!change(&w, what, (unsigned)n - 1, used, &e)) {

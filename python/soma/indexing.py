@@ -22,7 +22,7 @@ def _expand(t, key):
 
 
 def general(t, key):
-    """t[key] for any key; the module in C has the usual ones."""
+    """t[key] for any key; the module in C has those of numbers, slices and index objects."""
     if key.__class__ is Mask:
         return Masked(as_asked(t), key)
     if t.bound is not None:
@@ -35,49 +35,58 @@ def general(t, key):
     key = _expand(t, key)
     if any(k.__class__ is range for k in key):
         key = _of_ranges(t, key)
-    # A tile of one element is a scalar, and no index tile.
-    if any(isinstance(k, (Index, IndexAt, T.Tensor)) and not _scalar(k) for k in key):
-        if any(_start_of(k) is not None for k in key):
-            return _moved(t, key)
-        return _advanced(t, key).build(key)
-    return _basic(t, key)
-
-
-def _start_of(k):
-    """The register that an entry of a key begins at; None if none does."""
-    start = k if isinstance(k, RegisterValue) else getattr(k, "start", None)
-    return start if isinstance(start, RegisterValue) else None
-
-
-def _moved(t, key):
-    """A key with index objects and registers: the view from 0 on, moved."""
-    fixed = []
+    # A tile of one element is a scalar, and no index tile, unless it is beside index objects.
+    advanced = any(isinstance(k, (Index, IndexAt, T.Tensor)) and not _scalar(k) for k in key)
+    plain, moves, past = [], [], []
     for d, k in enumerate(key):
-        if _start_of(k) is None:
-            fixed.append(k)
-        elif d == 0 and t.storage.memory:
-            raise KernelError("%r: the partitions of an operand must be known while the kernel is "
-                              "built" % (k,))
-        elif isinstance(k, (slice, DynSlice)):
-            _, count, by = _range(k, t.shape[d], d)
-            # Up to the last element that is read, no further.
-            fixed.append(slice(0, (count - 1) * by + 1, by))
-        else:
-            fixed.append(k.index if isinstance(k, IndexAt) else 0)
-    view = t[tuple(fixed)]
-    if view.bound is not None:
+        k, start, reach, beyond = _entry(k, d, t.shape[d], advanced)
+        if start is not None:
+            if d == 0 and t.storage.memory:
+                raise KernelError("%r: the partitions of an operand must be known while the kernel "
+                                  "is built" % (key[d],))
+            if isinstance(start, RegisterValue):
+                start.stays(d, t.shape[d], *reach)
+            moves.append((start, t.steps[d]))
+        if beyond:
+            # The partitions stay a dimension.
+            axis = sum(isinstance(x, slice) or (i == 0 and t.storage.memory > 0)
+                       for i, x in enumerate(plain))
+            past.append((axis,) + beyond)
+        plain.append(k)
+    view = _advanced(t, plain) if advanced else t[tuple(plain)]
+    if view.bound is not None and moves:
         raise NotBuilt("an index past the end, limited by a mask, with a register")
-    for d, k in enumerate(key):
-        if _start_of(k) is not None:
-            # How far the entry reaches from the register: all of it must lie in the dimension.
-            reach = (0, 0)
-            if isinstance(k, IndexAt):
-                reach = k.index.bounds()
-            elif isinstance(fixed[d], slice):
-                reach = 0, fixed[d].stop - 1
-            _start_of(k).stays(d, t.shape[d], *reach)
-            view = view.moved_by(_start_of(k), t.steps[d])
+    for start, stride in moves:
+        view = view.moved_by(start, stride)
+    if past:
+        _keep_past(view, past)
     return view
+
+
+def _entry(k, d, n, advanced):
+    """An entry of a key as (what the module in C takes, the register or scalar tile that moves it
+    or None, how far the entry reaches from there, what _past() says)."""
+    if isinstance(k, RegisterValue) or (_scalar(k) and not advanced):
+        return 0, k, (0, 0), None
+    if isinstance(k, IndexAt):
+        return k.index, k.start, k.index.bounds(), None
+    if isinstance(k, (Index, T.Tensor)):
+        return k, None, None, None
+    if isinstance(k, (slice, DynSlice)):
+        start, count, by = _range(k, n, d)
+        # Up to the last element that is read, no further.
+        end = (count - 1) * by
+        if not isinstance(start, int):
+            if end >= n:
+                raise KernelError("%r of dimension %d, which has %d elements" % (k, d, n))
+            return slice(0, end + 1, by), start, (0, end), None
+        beyond = None if advanced else _past(k, start, count, by, n)
+        return slice(start, (n if beyond else start + end + 1), by), None, None, beyond
+    number = whole(k)
+    if number is None:
+        raise KernelError("index %r of dimension %d: it takes whole numbers, slices, ds(), "
+                          "registers and index objects" % (k, d))
+    return number, None, None, None
 
 
 def _of_ranges(t, key):
@@ -134,10 +143,7 @@ def _range(k, n, d):
             if not 0 <= start < n or size < 1:
                 raise KernelError("%r of dimension %d, which has %d elements" % (k, d, n))
         return start, size, 1
-    if isinstance(k, slice):
-        return _slice_range(k, n, d)
-    raise KernelError("index %r of dimension %d: it takes whole numbers, slices, ds(), registers "
-                      "and index objects" % (k, d))
+    return _slice_range(k, n, d)
 
 
 def _slice_range(k, n, d):
@@ -164,70 +170,19 @@ def _slice_range(k, n, d):
     return start, -(-(stop - start) // step), step
 
 
-def _basic(t, key):
-    shape, steps, past = [], [], []
-    chip = t.storage.memory
-    off, part, moves = t.off, t.part, []
-    for d, k in enumerate(key):
-        n, step = t.shape[d], t.steps[d]
-        number = whole(k) if not isinstance(k, (slice, DynSlice)) else None
-        # A number, a register or a scalar tile removes its dimension.
-        drop = number is not None or isinstance(k, RegisterValue) or _scalar(k)
-        if number is not None:
-            number += n if number < 0 else 0
-            if not 0 <= number < n:
-                raise KernelError("index %d of dimension %d, which has %d elements" % (k, d, n))
-            start, count, by = number, 1, 1
-        elif drop:
-            start, count, by = k, 1, 1
-        else:
-            start, count, by = _range(k, n, d)
-        if d == 0 and t.has("gather") and (drop or count != n):
-            raise KernelError("dimension 0 takes its rows from an index vector: no slices of it")
-        if not isinstance(start, int):
-            if d == 0 and chip:
-                raise KernelError("%r: the partitions of an operand must be known while the kernel "
-                                  "is built" % (k,))
-            if isinstance(start, RegisterValue):
-                # Its furthest element from the register.
-                start.stays(d, n, high=(count - 1) * by)
-            moves.append((start, step))
-        elif d == 0 and chip:
-            part += start * step
-        else:
-            off += start * step
-        if isinstance(start, int) and not drop:
-            past += _past(k, start, count, by, n, len(shape))
-        # The partitions stay a dimension of one.
-        if not drop or (d == 0 and chip):
-            shape.append(count)
-            steps.append(step * by)
-    if len(shape) < 2 and (chip or not shape):
-        shape.append(1)
-        steps.append(1)
-    view = T.Tensor(t.storage, t.dtype, tuple(shape), tuple(steps), part, off, t.dyn)
-    for start, stride in moves:
-        view = view.moved_by(start, stride)
-    if past:
-        _keep_past(view, past)
-    return view
-
-
-def _past(k, start, count, by, n, axis):
-    """[(axis, elements asked for, (n, index of the axis), whether Python cuts them off)] of a slice
-    or a ds() that goes past the end."""
+def _past(k, start, count, by, n):
+    """(elements asked for, (n, index of the axis), whether Python cuts them off) of a slice or a
+    ds() that goes past the end, else None."""
     if isinstance(k, DynSlice):
         asked, cut = count, False
     else:
         # Python cuts a slice at the end, and ds() is an error without a mask.
         stop = None if k.stop is None else whole(k.stop)
         if stop is None or stop <= n or by != 1:
-            return []
+            return None
         asked, cut = stop - start, True
-    if start + asked <= n:
-        return []
     # The index that the slice stands for, so that masks are compared with it.
-    return [(axis, asked, n, Index([1], [asked], start, str(k)), cut)]
+    return (asked, n, Index([1], [asked], start, str(k)), cut) if start + asked > n else None
 
 
 def _keep_past(view, past):
@@ -259,17 +214,68 @@ def _advanced(t, key):
     for k in indices:
         tile = isinstance(k, T.Tensor)  # its partitions are axis 0
         for a, n in enumerate(k.shape[:1] if tile else k.shape, 0 if tile else naxes - k.ndim):
-            # Sizes of one axis agree, or one of them is 1.
-            if n != 1 and size[a] not in (1, n):
-                raise KernelError("index %s: axis %d has %d and %d values" % (k, a, size[a], n))
             size[a] = max(size[a], n)
-    slices = [d for d, k in enumerate(key) if isinstance(k, (slice, DynSlice))]
+    slices = [d for d, k in enumerate(key) if isinstance(k, slice)]
     aligned = naxes == len(key) and all(size[d] == 1 for d in slices)
-    place, size = (({d: d for d in slices}, size) if aligned else _numpy_axes(key, size, slices))
+    place, size = ({d: d for d in slices}, size) if aligned else _numpy_axes(key, size, slices)
     shift = 0 if aligned or not slices else next(
         # The index objects begin at the first axis that no slice has.
         (a for a in range(len(size)) if a not in place.values()), 0)
-    return _Builder(t, size, place, shift, naxes)
+    tiles = [d for d, k in enumerate(key) if isinstance(k, T.Tensor)]
+    made = []
+    for d, k in enumerate(key):
+        if isinstance(k, slice):
+            count = (k.stop - k.start - 1) // k.step + 1
+            k = _over(len(size), place[d], k.step, count, k.start,
+                      "%d:%d:%d" % (k.start, k.stop, k.step))
+        elif isinstance(k, Index):
+            at = shift + naxes - k.ndim
+            after = len(size) - at - k.ndim
+            k = Index([0] * at + k.coef + [0] * after, [1] * at + k.size + [1] * after, k.const,
+                      k.said)
+        elif isinstance(k, T.Tensor):
+            k = _over(len(size), 0, 1, k.shape[0], 0, str(k))
+        made.append(k)
+    view = _gathered(t, key, made, tiles, shift) if tiles else t[tuple(made)]
+    steps = list(view.steps)
+    for d in slices:  # of one element, too: a register may move it
+        steps[place[d]] = t.steps[d] * key[d].step
+    view.steps = steps
+    return view
+
+
+def _over(naxes, axis, step, count, start, said):
+    """The index of one axis."""
+    coef, size = [0] * naxes, [1] * naxes
+    coef[axis], size[axis] = step, count
+    return Index(coef, size, start, said)
+
+
+def _gathered(t, key, made, tiles, shift):
+    """The view whose dimension d takes its rows from the index tile key[d]; made: the same with an
+    index object in its place."""
+    d = tiles[0]
+    k, n = key[d], t.shape[d]
+    for tile in tiles:
+        if key[tile].free_size != 1:
+            raise KernelError("index tile %r: it must have one index in each partition; "
+                              "nl.where chooses elements by a condition" % key[tile])
+    if len(tiles) > 1:
+        raise NotBuilt("index tiles for two dimensions: one can be given")
+    if t.storage.memory:
+        raise NotBuilt("an index tile for a tensor in %s: only one in hbm can be indexed"
+                       % T.MEMORY[t.storage.memory])
+    # Another index along axis 0 would choose with the vector, which it cannot.
+    if shift or any(isinstance(x, Index) and i != d and x.coef[0] and x.size[0] > 1
+                    for i, x in enumerate(made)):
+        raise NotBuilt("an index tile for dimension %d beside %s: the index tile has axis 0 of "
+                       "the result alone; the dimensions before it take numbers"
+                       % (d, ", ".join(str(x) for x in key if not isinstance(x, T.Tensor))))
+    # As many rows as the vector has, wherever they are.
+    shape = t.shape[:d] + (max(n, k.shape[0]),) + t.shape[d + 1:]
+    view = t.like(shape, t.steps)[tuple(made)]
+    view.steps = (t.steps[d],) + view.steps[1:]
+    return view.gathered(k, 0, n)
 
 
 def _numpy_axes(key, size, slices):
@@ -282,111 +288,3 @@ def _numpy_axes(key, size, slices):
     place = {d: a for a, d in enumerate(before)}
     place.update({d: len(before) + len(size) + a for a, d in enumerate(after)})
     return place, [1] * len(before) + size + [1] * len(after)
-
-
-class _Builder:
-    """The view that a key with index objects makes."""
-
-    def __init__(self, t, size, place, shift, naxes):
-        self.t, self.size, self.place, self.shift, self.naxes = t, list(size), place, shift, naxes
-        self.steps = [0] * len(size)
-        self.part, self.off, self.bound, self.gather = t.part, t.off, [], None
-        self.part_axis = None
-
-    def build(self, key):
-        t = self.t
-        for d, k in enumerate(key):
-            self.add(d, k)
-        steps = self.steps
-        if t.storage.memory:
-            # Axis 0 has to index the partitions, or to have one element.
-            if self.size[0] != 1 and self.part_axis != 0:
-                raise KernelError("axis 0 of the result is the partitions: use it to index them")
-            steps[0] = 1
-        shape = tuple(self.size)
-        if len(shape) < 2 and t.storage.memory:
-            shape, steps = shape + (1,), steps + [1]
-        # Indices that stay inside need no look at the mask.
-        bound = self.bound if any(self._outside(b) for b in self.bound) else None
-        view = T.Tensor(t.storage, t.dtype, shape, tuple(steps), self.part, self.off, t.dyn, bound)
-        if self.gather is None:
-            return view
-        index, d, n = self.gather
-        if t.storage.memory:
-            raise NotBuilt("an index tile for a tensor in %s: only one in hbm can be indexed"
-                           % T.MEMORY[t.storage.memory])
-        # Another index along axis 0 would choose with the vector, which it cannot.
-        if self.shift or any(isinstance(k, Index) and k.ndim == self.naxes and k.coef[0] and
-                             k.size[0] > 1 for k in key):
-            raise NotBuilt("an index tile for dimension %d beside %s: the index tile has axis 0 of "
-                           "the result alone; the dimensions before it take numbers"
-                           % (d, ", ".join(str(k) for k in key if not isinstance(k, T.Tensor))))
-        return view.gathered(index, 0, n)
-
-    @staticmethod
-    def _outside(entry):
-        low, high = entry[1].bounds()
-        return low < 0 or high >= entry[0]
-
-    def add(self, d, k):
-        t, n, step = self.t, self.t.shape[d], self.t.steps[d]
-        first = d == 0 and t.storage.memory
-        if isinstance(k, Index):
-            self.index(d, k, n, step, first)
-        elif isinstance(k, T.Tensor):
-            if k.shape[0] * (k.size // k.shape[0]) != k.size or k.free_size != 1:
-                raise KernelError("index tile %r: it must have one index in each partition; "
-                                  "nl.where chooses elements by a condition" % k)
-            if self.gather:
-                raise NotBuilt("index tiles for two dimensions: one can be given")
-            self.gather = (k, d, n)
-            self.steps[0] = step
-            self.size[0] = k.shape[0]
-        elif d in self.place:
-            start, count, by = _range(k, n, d)
-            a = self.place[d]
-            self.size[a], self.steps[a] = count, step * by
-            self.move(start, step, first)
-            if first:
-                self.part_axis = a
-                if by != 1 and count != 1:
-                    raise KernelError("%r: the step of the partitions must be 1" % (k,))
-        elif whole(k) is not None:
-            number = whole(k) + (n if whole(k) < 0 else 0)
-            if not 0 <= number < n:
-                raise KernelError("index %d of dimension %d, which has %d elements" % (k, d, n))
-            self.move(number, step, first)
-        else:
-            raise NotBuilt("index %r cannot be combined with index objects" % (k,))
-
-    def move(self, start, step, first):
-        if not isinstance(start, int):
-            raise NotBuilt("a register cannot be combined with index objects")
-        if first:
-            self.part += start * step
-        else:
-            self.off += start * step
-
-    def index(self, d, k, n, step, first):
-        at = self.shift + self.naxes - k.ndim
-        if len(self.size) != self.naxes or at:  # the index over the axes of the result
-            after = len(self.size) - at - k.ndim
-            k = Index([0] * at + k.coef + [0] * after, [1] * at + k.size + [1] * after,
-                      k.const, k.said)
-        self.bound.append((n, k))
-        self.move(k.const, step, first)
-        for a, c in enumerate(k.coef):
-            if not c or k.size[a] == 1:
-                continue
-            if not first:
-                if a == 0 and self.t.storage.memory:
-                    raise KernelError("index %s of dimension %d cannot vary along axis 0, which is "
-                                      "the partitions of the result" % (k.text, d))
-                self.steps[a] += c * step  # several may add up: x[i, i]
-                continue
-            if a != 0 or c != 1:
-                raise KernelError("index %s of the partitions: its step must be 1, along axis 0"
-                                  % k.text)
-            self.part_axis = 0
-
-

@@ -27,6 +27,8 @@ from soma.tensor import Storage, Tensor
 COPY = insn.OP["tensor_copy"]
 
 
+CHANGES = "reshape permute reshape_dim flatten_dims broadcast expand_dim squeeze_dim select cut " \
+    "view ap none".split()
 CALLS = [f for f in vars(nisa).values() if isinstance(f, _soma.Call)] + [nl.load, nl.store, nl.add]
 
 
@@ -328,6 +330,10 @@ class Pool:
         lambda p: Tensor(p.any(), p.any(), p.any(), p.any()), lambda p: p.view().words(),
         lambda p: Tensor(p.view().storage, nl.float32, p.key(), p.key(), p.number(), p.number()),
         lambda p: p.view().exact_words(), lambda p: p.view().numbers(), lambda p: p.view().size,
+        lambda p: p.view()._other(p.rnd.choice(CHANGES), *[p.number() for _ in range(
+            p.rnd.randrange(8))]), lambda p: p.view()._other(p.rnd.choice(CHANGES), *p.key()),
+        lambda p: p.view().reshape(p.key()), lambda p: p.view().is_contiguous(),
+        lambda p: p.view().select(p.number(), p.any()), lambda p: p.view()._other(*p.key()),
         lambda p: setitem(p.view(), p.key(), p.any()), lambda p: setitem(p.array, p.key(), p.any()),
         lambda p: p.rec.emit(p.number(), p.number(), (p.view(), p.any())),
         lambda p: p.rec.emit(p.any(), -1, p.any(), p.any()), lambda p: p.rec.hold(p.held()),

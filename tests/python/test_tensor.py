@@ -9,8 +9,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 import soma
-from soma.errors import KernelError
-from soma.indexing import general
+from soma.index import Index
 from soma.kernel import pack
 
 
@@ -53,6 +52,53 @@ def operand(v):
     s = v.storage
     return (6 + len(dims), s.handle, v.dtype.code, v.part if chip else 0, v.shape[0] if chip else 0,
             v.off * v.dtype.size, len(dims) // 2, *dims)
+
+
+def values(index):
+    """What an index object stands for, as an array."""
+    return index if not isinstance(index, Index) else index.const + sum(
+        c * g for c, g in zip(index.coef, np.indices(index.shape, sparse=True)))
+
+
+def elements(view):
+    """(partition, place in the partition or in HBM) of each element of a view."""
+    grids = np.indices(view.shape)
+    both = [view.part + 0 * grids[0], view.off + 0 * grids[0]]
+    for d, (grid, step) in enumerate(zip(grids, view.steps)):
+        both[not (view.memory and d == 0)] += grid * step
+    return both
+
+
+def check(case, t, key, *arrays):
+    """Compares the elements of t[key] with those that arrays, for the key's index objects and
+    numbers, stand for: "inside", "past" the end, "refused"."""
+    arrays = arrays or [values(k) + (n if isinstance(k, int) and k < 0 else 0)
+                        for k, n in zip(key, t.shape)]
+    try:
+        arrays = np.broadcast_arrays(*arrays)
+    except ValueError:
+        with case.assertRaisesRegex(soma.KernelError, "values"):
+            t[key]
+        return "refused"
+    part, off = (x + 0 * arrays[0] for x in (t.part, t.off))
+    for d, (a, step) in enumerate(zip(arrays, t.steps)):
+        (part if t.memory and d == 0 else off)[...] += a * step
+    # An operand's partitions follow one another along axis 0, and are alike.
+    first = np.arange(part.shape[0]).reshape((-1,) + (1,) * (part.ndim - 1))
+    fits = not t.memory or ((part == part.flat[0] + first).all() and all(
+        (a == a[:1]).all() for a in arrays[1:]))
+    if not fits:
+        with case.assertRaisesRegex(soma.KernelError, "partitions"):
+            t[key]
+        return "refused"
+    v = t[key]
+    for got, want in zip(elements(v), (part, off)):
+        np.testing.assert_array_equal(got.ravel(), want.ravel(), str(key))
+    outside = [n for n, a in zip(t.shape, arrays) if a.min() < 0 or a.max() >= n]
+    case.assertEqual([n for n, _ in v.bound or ()], outside)
+    if v.bound is None:
+        case.assertEqual(v.words(), pack(operand(v)))
+    return "past" if outside else "inside"
 
 
 class Views(KernelCase):
@@ -168,19 +214,8 @@ class Indices(KernelCase):
         with self.assertRaisesRegex(soma.KernelError, "dimension 1 cannot vary along axis 0"):
             copied(lambda t: t[p, :4][p, p], x)
 
-    def test_usual_keys_give_what_any_key_gives(self):
-        """Keys of two index objects and of two slices have a way of their own, as have the words of
-        usual views."""
-        def what(make):
-            try:
-                v = make()
-                if v.bound is None:
-                    self.assertEqual(v.words(), pack(operand(v)))
-                    compared.append(v)
-            except KernelError as error:
-                return str(error)
-            return v.shape, v.steps, v.part, v.off
-
+    def test_keys_are_numpys_elements(self):
+        """The elements of t[key], and the words of usual views."""
         @nki.jit
         def kernel(x):
             tile = nl.ndarray((96, 80), nl.float32)
@@ -198,28 +233,19 @@ class Indices(KernelCase):
                         i, j = j, i
                     if rng.random() < 0.9:
                         i, j = row + i * by, j * every + col
-                    for key in ((i, j), (slice(max(row, 0), row + n), slice(max(col, 0), col + m))):
-                        self.assertEqual(what(lambda: t[key]), what(lambda: general(t, key)),
-                                         str(key))
-        compared = []
+                    found[check(self, t, (i, j))] += 1
+                    row, col = max(row, 0), max(col, 0)
+                    if row < t.shape[0] and col < t.shape[1]:
+                        key = slice(row, row + n), slice(col, col + m)
+                        check(self, t, key, np.arange(row, row + n)[:t.shape[0] - row, None],
+                              np.arange(col, col + m)[None, :t.shape[1] - col])
+        found = dict.fromkeys(("inside", "past", "refused"), 0)
         kernel(data(96, 80))
-        self.assertGreater(len(compared), 400)
+        self.assertGreater(min(found.values()), 20, found)
 
-    def test_keys_of_many_dimensions_give_what_any_key_gives(self):
-        """The same of keys of index objects and numbers, and of the bounds of those that leave the
-        tensor: COUNT of them."""
-        def what(make):
-            try:
-                v = make()
-                if v.bound is None:
-                    self.assertEqual(v.words(), pack(operand(v)))
-                found[v.bound is not None] += 1
-                bound = [(n, i.const, i.coef, i.size, i.text) for n, i in v.bound or ()]
-            except KernelError as error:
-                found[2] += 1
-                return str(error)
-            return v.shape, v.steps, v.part, v.off, bound
-
+    def test_keys_of_many_dimensions_are_numpys_elements(self):
+        """The same of keys of index objects, slices and numbers, and of the bounds of those that
+        leave the tensor: COUNT of them."""
         def index(sizes):
             total = 0
             for _ in range(rng.choice([1, 1, 1, 2])):
@@ -240,10 +266,25 @@ class Indices(KernelCase):
                        for n in t.shape]
                 for moved in (0, 1, 0):  # of one kind
                     at = tuple(k if isinstance(k, int) else k + moved for k in key)
-                    self.assertEqual(what(lambda: t[at]), what(lambda: general(t, at)), str(at))
-        found = [0, 0, 0]
+                    if any(isinstance(k, Index) for k in at):
+                        found[check(self, t, at)] += 1
+        found = dict.fromkeys(("inside", "past", "refused"), 0)
         kernel(data(4, 6, 5, 7))
-        self.assertGreater(min(found), 100, found)
+        self.assertGreater(min(found.values()), 100, found)
+
+    def test_a_slice_past_the_end_beside_indices_is_refused(self):
+        x, i = data(60, 8, 10), nl.arange(4)
+        for key in ((i[:, None], nl.ds(5, 6)), (None, nl.ds(50, 20)),
+                    (nl.ds(50, 20), i[:, None])):
+            with self.assertRaisesRegex(soma.KernelError, "limit it by a mask"):
+                in_hbm(lambda t: t[key], x)
+
+        def kernel(a):
+            r = nisa.register_alloc(1)
+            for k in (nl.ds(r, 9), slice(r, r + 9)):
+                with self.assertRaisesRegex(soma.KernelError, "of dimension 1, which has 8 elem"):
+                    a[:, k]
+        nki.jit(kernel)(x)
 
     def test_what_is_not_affine_is_refused_with_the_expression(self):
         i = nl.arange(16)

@@ -61,7 +61,7 @@ static void check(const listed *l) {
 static void arange(uint32_t *s, listed *l) {
   unsigned a = rnd(s, AXES);
   int64_t at[AXES];
-  l->x = (soma_view_expr){(int64_t)rnd(s, 7) - 3, AXES - a, l->axis};
+  l->x = (soma_view_expr){(int64_t)rnd(s, 7) - 3, AXES - a, l->axis, NULL};
   for (unsigned i = 0; i < AXES - a; i++) l->axis[i] = (soma_view_axis){0, 1};
   l->axis[0] = (soma_view_axis){(int64_t)rnd(s, 7) - 3, sizes[a]};
   for (int64_t i = 0; i < points(); i++) {
@@ -188,16 +188,22 @@ static void test_take(void **state) {
       scaled(&s, &key[d]);
     }
     if (tile && rnd(&s, 2)) { /* partitions along axis 0 */
-      key[0].x = (soma_view_expr){rnd(&s, 12), AXES, key[0].axis};
+      key[0].x = (soma_view_expr){rnd(&s, 12), AXES, key[0].axis, NULL};
       for (unsigned a = 0; a < AXES; a++) key[0].axis[a] = (soma_view_axis){a == 0, a ? 1 : 3};
       for (int64_t i = 0; i < points(); i++) key[0].value[i] = key[0].x.at + i / 20;
     }
-    bool inside = true;
+    uint32_t outside = 0, past = 99;
     for (int64_t i = 0; i < points(); i++)
       for (int d = 0; d < 2; d++)
-        inside = inside && key[d].value[i] >= 0 && key[d].value[i] < v.dim[d].num;
+        if (key[d].value[i] < 0 || key[d].value[i] >= v.dim[d].num) outside |= 1u << d;
+    bool inside = !outside;
     w = v;
-    if (!soma_view_take(&w, 2, (soma_view_expr[]){key[0].x, key[1].x}, &e)) {
+    if (soma_view_take(&w, 2, (soma_view_expr[]){key[0].x, key[1].x}, &past, &e))
+      assert_int_equal(past, outside); /* a mask has to limit these */
+    else
+      assert_true(tile);
+    w = v;
+    if (!soma_view_take(&w, 2, (soma_view_expr[]){key[0].x, key[1].x}, NULL, &e)) {
       assert_true(!inside || tile);
       assert_memory_equal(&w, &v, sizeof v);
       continue;
@@ -221,26 +227,28 @@ static void test_take(void **state) {
 static void test_refused(void **state) {
   soma_view_error e = {.name = "x"};
   soma_view_axis row[2] = {{1, 128}, {0, 1}}, column[2] = {{0, 1}, {2, 40}}, out[2];
-  soma_view_expr i = {0, 2, row}, j = {1, 2, column}, turned = {0, 2, column};
+  soma_view_expr i = {0, 2, row, NULL}, j = {1, 2, column, "index f"},
+                 turned = {0, 2, column, NULL};
   soma_view v;
   int64_t at;
   (void)state;
   assert_true(soma_view_make(&v, 1, F32, 1, 2, (int64_t[]){128, 64}, &e));
-  assert_false(soma_view_take(&v, 2, (soma_view_expr[]){i, j}, &e));
-  assert_string_equal(e.text, "an index runs from 1 to 79: dimension 1 of x has 64");
-  assert_false(soma_view_take(&v, 1, &i, &e));
+  assert_false(soma_view_take(&v, 2, (soma_view_expr[]){i, j}, NULL, &e));
+  assert_string_equal(e.text, "index f runs from 1 to 79: dimension 1 of x has 64");
+  assert_false(soma_view_take(&v, 1, &i, NULL, &e));
   assert_string_equal(e.text, "1 indices for the 2 dimensions of x");
-  assert_false(soma_view_take(&v, 2, (soma_view_expr[]){turned, i}, &e));
-  assert_string_equal(e.text,
-                      "an index of partitions steps by 1 along axis 0, not by 2 along axis 1");
+  assert_false(soma_view_take(&v, 2, (soma_view_expr[]){turned, i}, NULL, &e));
+  assert_string_equal(
+      e.text, "an index of the partitions: its step must be 1, along axis 0, not 2 along axis 1");
   column[1].size = 10; /* x[p, p + 2 * f] is no view: an operand's partitions are alike */
   column[0] = (soma_view_axis){1, 128};
-  assert_false(soma_view_take(&v, 2, (soma_view_expr[]){i, j}, &e));
+  assert_false(soma_view_take(&v, 2, (soma_view_expr[]){i, j}, NULL, &e));
   column[0] = (soma_view_axis){1, 40};
   row[0].size = 40;
-  assert_false(soma_view_take(&v, 2, (soma_view_expr[]){i, j}, &e));
-  assert_string_equal(e.text, "axis 0 of the result is the partitions of x: the index of dimension "
-                              "1 cannot vary along it");
+  assert_false(soma_view_take(&v, 2, (soma_view_expr[]){i, j}, NULL, &e));
+  assert_string_equal(e.text,
+                      "index f of dimension 1 cannot vary along axis 0, which is the partitions "
+                      "of the result");
   column[0] = (soma_view_axis){0, 1};
   column[1].size = 40;
   assert_false(soma_view_divide(&j, 4, 0, out, &at, &e));
@@ -262,7 +270,8 @@ static void test_hostile(void **state) {
       a[d] = (soma_view_axis){far[rnd(&s, 8)], far[rnd(&s, 8)]};
       b[d] = (soma_view_axis){far[rnd(&s, 8)], far[rnd(&s, 8)]};
     }
-    soma_view_expr x = {far[rnd(&s, 8)], 2, a}, y = {far[rnd(&s, 8)], 1 + rnd(&s, 2), b};
+    soma_view_expr x = {far[rnd(&s, 8)], 2, a, NULL},
+                   y = {far[rnd(&s, 8)], 1 + rnd(&s, 2), b, NULL};
     int64_t at, low, high;
     unsigned axis;
     soma_view v;
@@ -272,7 +281,7 @@ static void test_hostile(void **state) {
     soma_view_scale(&x, far[rnd(&s, 8)], far[rnd(&s, 8)], out, &at, &e);
     soma_view_divide(&x, far[rnd(&s, 8)], (int)rnd(&s, 2), out, &at, &e);
     soma_view_limit(&x, &axis, &low, &high);
-    soma_view_take(&v, 2, (soma_view_expr[]){x, y}, &e);
+    soma_view_take(&v, 2, (soma_view_expr[]){x, y}, NULL, &e);
   }
 }
 
