@@ -18,15 +18,19 @@ bool as_cli_read(const char *path, isa_buf *out, isa_error *e) {
   bool std = strcmp(path, "-") == 0;
   FILE *f = std ? stdin : fopen(path, "rb");
   if (!f) return isa_fail(e, ISA_IO, ISA_NOFIELD, "cannot read %.300s: %s", path, strerror(errno));
+  /* Read in pieces, since a pipe has no size to ask for. */
   char chunk[16384];
   size_t n;
+  /* fread need not set errno at the end of a file; only an error does. */
   errno = 0;
   while (out->len <= MOST && !out->failed && (n = fread(chunk, 1, sizeof chunk, f)) > 0)
     isa_buf_add(out, chunk, n);
   bool bad = ferror(f) != 0;
   int why = errno;
+  /* Standard input is not this function's to close. */
   if (!std) fclose(f);
   if (bad) return isa_fail(e, ISA_IO, ISA_NOFIELD, "cannot read %.300s: %s", path, strerror(why));
+  /* One chunk beyond the limit has been read at most. */
   if (out->len > MOST)
     return isa_fail(e, ISA_LIMIT, ISA_NOFIELD, "%.300s is larger than %zu MiB, the limit", path,
                     MOST >> 20);
@@ -35,12 +39,15 @@ bool as_cli_read(const char *path, isa_buf *out, isa_error *e) {
 
 static bool is_std(const as_cli_file *f) { return strcmp(f->path, "-") == 0; }
 
-/* True when path names something that a rename would replace by a file of another kind. */
+/* True when path names something that a rename would replace by a file of another kind.
+ * /dev/null and pipes are given as outputs on purpose; a regular file may not be there
+ * yet. */
 static bool special(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+/* By device and inode, so that a link or another spelling of the path is seen too. */
 bool as_cli_same(const char *a, const char *b) {
   /* Standard input and output are never taken for one file. */
   struct stat x, y;
@@ -48,9 +55,11 @@ bool as_cli_same(const char *a, const char *b) {
   bool has_x = stat(a, &x) == 0, has_y = stat(b, &y) == 0;
   /* Files that do not exist yet are one if their names are. */
   if (!has_x || !has_y) return !has_x && !has_y && strcmp(a, b) == 0;
+  /* Two names of one terminal or of /dev/null do no harm. */
   return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/* write may take less than it is given, as into a full pipe. */
 static bool write_all(int fd, const char *p, size_t n) {
   while (n > 0) {
     ssize_t k = write(fd, p, n);
@@ -62,6 +71,7 @@ static bool write_all(int fd, const char *p, size_t n) {
   return true;
 }
 
+/* The name as the user gave it, never that of the temporary file. */
 static bool cannot_write(const as_cli_file *f, int why, isa_error *e) {
   return isa_fail(e, ISA_IO, ISA_NOFIELD, "cannot write %.300s: %s",
                   is_std(f) ? "standard output" : f->path, strerror(why));
@@ -69,8 +79,10 @@ static bool cannot_write(const as_cli_file *f, int why, isa_error *e) {
 
 static bool write_fd(const as_cli_file *f, int fd, isa_error *e) {
   bool ok = write_all(fd, f->data, f->n);
+  /* Kept before close can change it. */
   int why = errno;
-  /* Standard output stays open: messages may go there. */
+  /* Standard output stays open: messages may go there.
+   * Some file systems report a full disk only when the file is closed. */
   if (fd > 2 && close(fd) != 0 && ok) {
     ok = false;
     why = errno;
@@ -80,15 +92,18 @@ static bool write_fd(const as_cli_file *f, int fd, isa_error *e) {
 
 bool as_cli_flush(isa_error *e) {
   const as_cli_file out = {.path = "-"};
+  /* A write that failed earlier is remembered by the stream. */
   if (fflush(stdout) == 0 && !ferror(stdout)) return true;
   return cannot_write(&out, errno, e); /* of the write that failed first, or of the flush */
 }
 
-/* New files that do not have their name yet: a signal that ends the process removes them. */
+/* New files that do not have their name yet: a signal that ends the process removes them.
+ * An assembler run has three outputs at most: dependencies, listing, program. */
 enum { UNNAMED = 4 };
 static const char *volatile unnamed[UNNAMED];
 
 static void on_signal(int sig) {
+  /* Only calls that a signal handler may make: unlink, signal, raise. */
   for (int i = 0; i < UNNAMED; i++)
     if (unnamed[i]) unlink(unnamed[i]);
   /* The default action now, so that the exit status tells of the signal. */
@@ -97,6 +112,8 @@ static void on_signal(int sig) {
 }
 
 static void catch_signals(void) {
+  /* What a user's shell or a closed pipe sends; not those that tell of a fault in the
+   * program itself. */
   static const int sigs[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
   for (size_t i = 0; i < sizeof sigs / sizeof *sigs; i++)
     if (signal(sigs[i], on_signal) == SIG_IGN) signal(sigs[i], SIG_IGN); /* as nohup wants it */
@@ -104,6 +121,7 @@ static void catch_signals(void) {
 }
 
 static bool write_temp(as_cli_file *f, unsigned slot, isa_error *e) {
+  /* Room for the process's number, the try and the ending. */
   size_t n = strlen(f->path) + 48;
   f->temp = malloc(n);
   if (!f->temp) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
@@ -111,8 +129,11 @@ static bool write_temp(as_cli_file *f, unsigned slot, isa_error *e) {
   /* A process of the same number may have left one behind. */
   for (unsigned i = 0; i < 100 && fd < 0 && (i == 0 || errno == EEXIST); i++) {
     snprintf(f->temp, n, "%s.%ld.%u.tmp", f->path, (long)getpid(), i);
+    /* O_EXCL: a file of another process is never taken over. In the same folder, or the
+     * rename could cross file systems. */
     fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
   }
+  /* From here on a signal removes it. */
   if (fd >= 0) unnamed[slot] = f->temp;
   if (fd < 0) {
     int why = errno;
@@ -125,22 +146,27 @@ static bool write_temp(as_cli_file *f, unsigned slot, isa_error *e) {
 }
 
 static bool write_direct(as_cli_file *f, isa_error *e) {
+  /* Without O_CREAT: it is there, or it would have had a temporary name. */
   int fd = is_std(f) ? 1 : open(f->path, O_WRONLY);
   return fd < 0 ? cannot_write(f, errno, e) : write_fd(f, fd, e);
 }
 
 bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e) {
+  /* The temporary names have slots for signals, one for each file. */
   bool ok = n <= UNNAMED || isa_fail(e, ISA_ARG, ISA_NOFIELD, "more than %d files", UNNAMED);
   for (unsigned i = 0; i < n; i++) files[i].temp = NULL;
   catch_signals();
   /* All is written before anything gets its name: an error leaves every old file as it was. */
   for (unsigned i = 0; ok && i < n; i++)
     if (!is_std(&files[i]) && !special(files[i].path)) ok = write_temp(&files[i], i, e);
+  /* What cannot be undone comes after all that can fail before it. */
   for (unsigned i = 0; ok && i < n; i++)
     if (!files[i].temp) ok = write_direct(&files[i], e);
   for (unsigned i = 0; i < n; i++) {
     as_cli_file *f = &files[i];
     if (!f->temp) continue;
+    /* A rename that fails leaves the earlier files renamed; no way is known to take
+     * that back. */
     if (ok && rename(f->temp, f->path) != 0) ok = cannot_write(f, errno, e);
     if (!ok) unlink(f->temp);
     unnamed[i] = NULL;
@@ -152,6 +178,7 @@ bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e) {
 
 bool as_cli_is_object(const char *path) {
   char head[4];
+  /* A file that cannot be read is no object; who opens it next reports why. */
   FILE *f = fopen(path, "rb");
   size_t n = f ? fread(head, 1, sizeof head, f) : 0;
   if (f) fclose(f);
@@ -167,7 +194,8 @@ bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, 
       i++;
       continue;
     }
-    /* Without quotes it is the rest at most. */
+    /* Without quotes it is the rest at most.
+     * A quote may begin in the middle of a word, as in -DNAME="a b". */
     char *word = isa_arena_alloc(a, n - i + 1), quote = 0;
     size_t len = 0;
     if (!word) return false;
@@ -177,6 +205,7 @@ bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, 
       else
         word[len++] = text[i];
     }
+    /* The word is terminated: the arena gives cleared memory. */
     if (!isa_array_grow(&a->al, argv, *argc, cap, sizeof **argv)) return false;
     (*argv)[(*argc)++] = word;
   }
@@ -184,6 +213,7 @@ bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, 
 }
 
 void as_cli_make_name(const char *name, const char *special, isa_buf *out) {
+  /* Backslashes first: before a special letter make reads two as one. */
   while (*name) {
     size_t n = strspn(name, "\\");
     bool quoted = name[n] && strchr(special, name[n]);
@@ -192,11 +222,13 @@ void as_cli_make_name(const char *name, const char *special, isa_buf *out) {
     name += n;
     if (!*name) return;
     if (quoted) isa_buf_puts(out, "\\");
+    /* A dollar sign is doubled, not escaped by a backslash. */
     if (*name == '$') isa_buf_puts(out, "$");
     isa_buf_add(out, name++, 1);
   }
 }
 
+/* What the preprocessor takes as a macro's name, so that -D can refuse the rest early. */
 bool as_cli_name(const char *s, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (!isalpha((unsigned char)s[i]) && !strchr("_.?@$", s[i]) &&
@@ -206,6 +238,7 @@ bool as_cli_name(const char *s, size_t n) {
 }
 
 void as_cli_near(const char *want, const char *const *names, unsigned n, char *out) {
+  /* At most two letters may differ, as with other suggestions. */
   unsigned best = 3;
   size_t len = strlen(want);
   const char *hit = NULL;
@@ -222,6 +255,7 @@ void as_cli_near(const char *want, const char *const *names, unsigned n, char *o
 
 const char *as_cli_refused(const char *arg) {
   static const struct {
+    /* The options are NASM's; with the way to the same end here, where there is one. */
     const char *option, *instead; /* of one letter: with its value as well */
   } refused[] = {{"-a", "every source is preprocessed"},
                  {"-F", "write -g for the line table"},
@@ -255,6 +289,8 @@ const char *as_cli_refused(const char *arg) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     const char *o = refused[i].option;
     size_t n = strlen(o);
+    /* One letter may be followed by its value; a long option stands alone or before =,
+     * or ends in - and goes on. */
     bool whole = arg[n] == 0 || arg[n] == '=' || o[1] != '-' || o[n - 1] == '-';
     if (strncmp(arg, o, n) == 0 && whole) return refused[i].instead;
   }
@@ -263,10 +299,13 @@ const char *as_cli_refused(const char *arg) {
 
 void as_cli_drop_lines(isa_program *p) {
   isa_alloc al = p->arena.al;
+  /* Calls tell from which macro or repetition a line came; without lines they mean
+   * nothing. */
   p->ncalls = 0;
   for (unsigned core = 0; core < p->ncores; core++)
     for (unsigned e = 0; e < ISA_NSEQS; e++) {
       isa_code *code = &p->cores[core].code[e];
+      /* Allocated apart from the arena, because lines are taken out as a whole. */
       isa_free(&al, code->lines, code->cap_lines * sizeof *code->lines);
       code->lines = NULL;
       code->cap_lines = 0;
@@ -277,6 +316,7 @@ void as_cli_drop_lines(isa_program *p) {
 const char *as_cli_targets(char text[static 64]) {
   size_t n = 0;
   for (int i = 0; i < ISA_NTARGETS && n < 64; i++) {
+    /* The last one comes after "or". */
     const char *between = i + 1 == ISA_NTARGETS ? " or " : ", ";
     n += (size_t)snprintf(text + n, 64 - n, "%s%.15s", i ? between : "", isa_targets[i].name);
   }

@@ -7,6 +7,8 @@
 
 /* ---- One instruction ---------------------------------------------------------------------- */
 
+/* For readers of --explain and of the manual, so in words of the language rather than
+ * of the tables. */
 static const char *const kind_text[ISA_NKINDS] = {
     [ISA_K_REG] = "register",
     [ISA_K_INT] = "32-bit integer or register",
@@ -54,7 +56,9 @@ static const char *const layout_text[ISA_NKINDS] = {
     [ISA_K_PLACE] = "the engine's number, then four bytes: the number of its instruction",
 };
 
-/* The common rules apply to operands of the engines' data paths. */
+/* The common rules apply to operands of the engines' data paths.
+ * Control flow and DMA have operands of the same kinds, but no lanes, for which the
+ * common rules are written. */
 static bool has_data_path(unsigned op) { return isa_ops[op].runs == ISA_RUNS_PATH; }
 
 /* Lines of prose after a heading, which stands before the first. */
@@ -66,13 +70,18 @@ static void put_prose(const char *heading, const char *lines, isa_buf *out) {
   }
 }
 
-/* Positional operands come first, as the source has them, whatever their place in the form. */
+/* Positional operands come first, as the source has them, whatever their place in the form.
+ * A keyword shows as name=..., one that may be left out in brackets, as the man pages
+ * write options. */
 static void put_syntax(unsigned op, isa_buf *out) {
-  static const char *const formats[] = {
-      [ISA_MODE_P] = "%s%s", [ISA_MODE_K] = "%s%s=...", [ISA_MODE_D] = "%s[%s=...]"};
+  static const char *const formats[] = {/* No default: fields have one of the three modes. */
+                                        [ISA_MODE_P] = "%s%s",
+                                        [ISA_MODE_K] = "%s%s=...",
+                                        [ISA_MODE_D] = "%s[%s=...]"};
   const isa_form *f = isa_form_of(op);
   const char *before = " ";
   isa_buf_printf(out, "%s", isa_ops[op].name);
+  /* Two passes over the fields: the positional ones, then those by name. */
   for (int keywords = 0; keywords < 2; keywords++)
     for (unsigned i = 0; i < f->nfields; i++) {
       const isa_field *fd = &f->fields[i];
@@ -83,6 +92,7 @@ static void put_syntax(unsigned op, isa_buf *out) {
   isa_buf_puts(out, "\n");
 }
 
+/* In the order of the engines, which is that of their sections in a program file. */
 static void put_engine_names(unsigned mask, isa_buf *out) {
   for (unsigned e = 0, n = 0; e < ISA_NENGINES; e++)
     if (mask >> e & 1) isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_engines[e].name);
@@ -91,8 +101,12 @@ static void put_engine_names(unsigned mask, isa_buf *out) {
 static void put_engines(unsigned op, isa_buf *out) {
   isa_buf_puts(out, "  engines    ");
   put_engine_names(isa_ops[op].engines, out);
+  /* The generation comes first: later generations keep all instructions of the earlier
+   * ones. */
   isa_buf_printf(out, "\n  from       gen%u (", isa_ops[op].gen);
   for (unsigned t = 0, n = 0; t < ISA_NTARGETS; t++)
+    /* What the user gives to -t, so that no one has to know which generation a
+     * target is of. */
     if (isa_targets[t].gen >= isa_ops[op].gen)
       isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_targets[t].name);
   isa_buf_puts(out, ")\n");
@@ -115,9 +129,12 @@ static void put_access(uint32_t arg, isa_buf *out) {
     uint32_t bit;
     const char *name;
   } spaces[] = {{AP_S, "sbuf"}, {AP_M, "psum"}, {AP_H, "hbm"}};
+  /* Neither read nor written: only the place of the operand counts. */
   isa_buf_puts(out, arg & AP_W ? ", written in" : arg & AP_R ? ", read from" : ", named, in");
   for (unsigned i = 0, n = 0; i < 3; i++)
     if (arg & spaces[i].bit) isa_buf_printf(out, "%s %s", n++ ? " or" : "", spaces[i].name);
+  /* One element and one per partition are limits on free dimensions already, so no
+   * number follows. */
   if (arg & AP_ELEM)
     isa_buf_puts(out, ", one element");
   else if (arg & AP_COL)
@@ -133,6 +150,8 @@ static void put_access(uint32_t arg, isa_buf *out) {
 
 /* A row of the encoding: bytes at .. end - 1, by their bits. */
 static void put_bits(unsigned at, unsigned end, const char *name, isa_buf *out) {
+  /* As long as "12345-12345" twice; a record has ISA_RECORD bytes, so the numbers are
+   * small. */
   char bits[24];
   snprintf(bits, sizeof bits, "%u-%u", 8 * at, 8 * end - 1);
   isa_buf_printf(out, "  %-9s %-16s ", bits, name);
@@ -143,15 +162,20 @@ void as_put_kind(const isa_field *fd, isa_buf *out) {
   switch (fd->kind) {
   case ISA_K_AP:
   case ISA_K_APS: put_access(fd->arg, out); break;
+  /* The place in the list is also the code, which is why the order is kept. */
   case ISA_K_ENUM:
     for (unsigned i = 0; isa_set_item(fd->arg, i); i++)
       isa_buf_printf(out, "%s%s", i ? ", " : ": ", isa_set_item(fd->arg, i));
     break;
+  /* arg is the greatest value for numbers and the greatest count for lists; both read
+   * as "at most". */
   case ISA_K_U8:
   case ISA_K_U16:
   case ISA_K_U32: isa_buf_printf(out, ", at most %u", fd->arg); break;
   case ISA_K_STEPS:
   case ISA_K_BYTES: isa_buf_printf(out, ", at most %u", fd->arg); break;
+  /* The rest of the kinds has limits that are not of one field: a register's number, a
+   * label's section. */
   default: break;
   }
 }
@@ -165,6 +189,8 @@ static void put_field(const isa_field *fd, isa_buf *out) {
 static void put_encoding(unsigned op, isa_buf *out) {
   const isa_form *f = isa_form_of(op);
   isa_buf_printf(out, "  form       %s\n\n  bits      field\n", f->name);
+  /* The first sixteen bytes are the same for all instructions: opcode, wait and update
+   * of semaphores. */
   isa_buf_printf(out, "  0-15      opcode           0x%04x\n", isa_ops[op].number);
   isa_buf_puts(out, "  16-19     wait             0 none, 1 >=, 2 >, 3 ==, 4 <=, 5 <, 6 !=\n"
                     "  20                         the value is a register\n"
@@ -175,11 +201,14 @@ static void put_encoding(unsigned op, isa_buf *out) {
                     "  32-47     semaphores       of the wait, of the update\n"
                     "  48-63                      0\n"
                     "  64-127    values           of the wait, of the update\n");
+  /* Where the fields begin: after the common sixteen bytes. */
   unsigned end = 16;
   uint32_t kinds = 0;
   for (unsigned i = 0; i < f->nfields; i++) {
     put_field(&f->fields[i], out);
+    /* Fields are in order of their bytes, so the last one tells where padding begins. */
     end = f->fields[i].at + isa_kind_bytes[f->fields[i].kind];
+    /* Each kind is explained once below, however many fields have it. */
     kinds |= (uint32_t)1 << f->fields[i].kind;
   }
   if (end < ISA_RECORD) {
@@ -191,6 +220,8 @@ static void put_encoding(unsigned op, isa_buf *out) {
       isa_buf_printf(out, "  %s: %s\n", kind_text[k], layout_text[k]);
 }
 
+/* Whether some operand may be one element per partition: a number's pattern, or a
+ * pattern that is one column. */
 static bool reads_column(unsigned op) {
   const isa_form *f = isa_form_of(op);
   for (unsigned i = 0; i < f->nfields; i++) {
@@ -204,11 +235,15 @@ static bool reads_column(unsigned op) {
 /* The streaming time of a data path, and what each engine adds to it. */
 static void put_time(unsigned op, isa_buf *out) {
   put_prose("time", isa_cost_text(isa_ops[op].cost), out);
+  /* Loads of weights and of tables have a time of their own, which the text of the cost
+   * has in full. */
   if (!has_data_path(op) || isa_ops[op].cost == ISA_COST_LDW || isa_ops[op].cost == ISA_COST_TABLE)
     return;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     char name[16] = "";
     if (!(isa_ops[op].engines >> e & 1)) continue;
+    /* Constants of the clock are written in capitals: OVH_VECTOR for the engine
+     * `vector`. */
     for (size_t n = 0; isa_engines[e].name[n] && n + 1 < sizeof name; n++)
       name[n] = (char)(isa_engines[e].name[n] - 'a' + 'A');
     isa_buf_printf(out, "             %s: free after stream + OVH_%s, done after stream + LAT_%s\n",
@@ -227,8 +262,11 @@ static void explain_op(unsigned op, isa_buf *out) {
   isa_buf_printf(out, "  status     %s\n",
                  o->status == ISA_DONE ? "built" : "assembled; a machine refuses it as not built");
   if (o->status == ISA_DONE) {
+    /* What it does is said only where a machine does it; the encoding follows in any
+     * case. */
     put_prose("does", isa_op_pseudo(op), out);
     put_prose("types", isa_rule_types(o->rule), out);
+    /* Most instructions have rules of their own before those that all data paths share. */
     if (o->rule != ISA_RULE_NONE) put_prose("rules", isa_rule_text(o->rule), out);
     if (has_data_path(op)) put_prose("operands", isa_rule_text(ISA_RULE_NONE), out);
     put_prose("decided", isa_op_decided(op), out);
@@ -244,12 +282,15 @@ static void put_tables(isa_buf *out) {
                     "|---|---|---|---|---|---|---|---|\n");
   for (unsigned i = 0; i < ISA_NALUOPS; i++) {
     const isa_aluop_row *r = &isa_aluops[i];
+    /* "on": what the operator needs of its operands, whichever engine runs it. */
     isa_buf_printf(out, "| %u | %s | %s | %u | %s | ", i, r->name,
                    r->cls == ISA_OP_BIT     ? "bits"
                    : r->cls == ISA_OP_ARITH ? "numbers"
                                             : "both",
                    r->arity, r->reduces ? "yes" : "");
     put_engine_names(r->engines, out);
+    /* Operators without an instruction of their own: ISA_NOPS asks for the operator in
+     * all instructions. */
     const char *unsupported = isa_op_unsupported(ISA_NOPS, i);
     isa_buf_printf(out, " | gen%u | %s%s%s |\n", r->gen, r->in_hardware ? "yes" : "no",
                    unsupported ? "; " : "", unsupported ? unsupported : "");
@@ -259,9 +300,12 @@ static void put_tables(isa_buf *out) {
            "code | function | least valid | greatest | from |\n"
            "|---|---|---|---|---|\n");
   for (unsigned i = 0; i < ISA_NACTFNS; i++)
+    /* As hexadecimal floats, which give back the same bits: the limits are not round in
+     * decimal. */
     isa_buf_printf(out, "| %u | %s | %a | %a | gen%u |\n", i, isa_actfns[i].name,
                    (double)isa_actfns[i].lo, (double)isa_actfns[i].hi, isa_actfns[i].gen);
   isa_buf_puts(out, "\n## Types\n\n| code | type | bits |\n|---|---|---|\n");
+  /* Code 0 stands for no type. */
   for (unsigned i = 1; i < ISA_NDTYPES; i++)
     isa_buf_printf(out, "| %u | %s | %u |\n", i, isa_dtypes[i].name, isa_dtypes[i].bits);
 }
@@ -269,6 +313,7 @@ static void put_tables(isa_buf *out) {
 void as_manual(isa_buf *out) {
   isa_buf_puts(out, "# Instructions\n\nMade by `soma-as --manual` from the tables of this folder; "
                     "[README.md](README.md) has what is common to all.\n");
+  /* In order of the table, so that the text changes only where the table does. */
   for (unsigned op = 0; op < ISA_NOPS; op++) {
     isa_buf_printf(out, "\n## %s\n\n```\n", isa_ops[op].name);
     explain_op(op, out);
@@ -282,10 +327,13 @@ void as_manual(isa_buf *out) {
 static void explain_pseudo(int ps, isa_buf *out) {
   as_stmt st;
   memset(&st, 0, sizeof st);
+  /* All operands at their defaults, to ask which slots there are. */
   as_pseudo_open(ps, &st);
   isa_buf_puts(out, as_pseudo_name(ps));
   for (unsigned i = 0, n = 0; i < st.nslots; i++) {
     const as_slot *s = &st.slot[i];
+    /* Two parts can share a slot, as the destination of one that is the source of the
+     * next; it shows once. */
     if (s->owner != i) continue;
     const char *before = n++ ? ", " : " ";
     if (s->mode == ISA_MODE_P)
@@ -297,11 +345,13 @@ static void explain_pseudo(int ps, isa_buf *out) {
   for (unsigned i = 0; i < st.nparts; i++)
     isa_buf_printf(out, "%s%s", i ? ", " : "", isa_ops[st.part[i].op].name);
   isa_buf_puts(out, "\n");
+  /* Here each slot shows, so that a shared one tells all the fields it fills. */
   for (unsigned i = 0; i < st.nslots; i++)
     isa_buf_printf(out, "  %-18s is %s of %s\n", st.slot[i].name, st.slot[i].f->name,
                    isa_ops[st.part[st.slot[i].part].op].name);
 }
 
+/* The words of a section: directives and what else begins a line. */
 static const struct {
   const char *name, *text;
 } words[] = {
@@ -314,11 +364,14 @@ static bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* A word of a directive, such as `rings` of queue: the directives that have it. */
+/* A word of a directive, such as `rings` of queue: the directives that have it.
+ * The length is at least two: one letter would be found in too many places. */
 static bool explain_keyword(const char *name, size_t n, isa_buf *out) {
   bool any = false;
   for (int i = 0; i < NWORDS && n > 1; i++) {
     const char *text = words[i].text, *at = text;
+    /* Occurrences inside of a longer word are passed over; the loop ends at a whole
+     * one, or at none. */
     while ((at = strstr(at, name)) != NULL &&
            /* Only whole words: `ring` is in `rings`. */
            ((at > text && is_name_char(at[-1])) || is_name_char(at[n])))
@@ -331,11 +384,14 @@ static bool explain_keyword(const char *name, size_t n, isa_buf *out) {
 }
 
 bool as_explain(const char *text, isa_buf *out) {
+  /* Longer names do not exist; what is cut off would not be found either. */
   char name[128];
   size_t n = strlen(text);
   if (n > 1 && text[n - 1] == '=') n--; /* an operand as it is written */
   snprintf(name, sizeof name, "%.*s", (int)n, text);
   n = strlen(name);
+  /* A pseudo-instruction never has the name of an instruction, so the second is asked
+   * only without the first. */
   int op = isa_op_find(name, n), ps = op < 0 ? as_pseudo_find(name, n) : -1;
   bool found = op >= 0 || ps >= 0;
   if (op >= 0)
@@ -344,7 +400,9 @@ bool as_explain(const char *text, isa_buf *out) {
     explain_pseudo(ps, out);
   for (int i = 0; i < NWORDS && !found; i++)
     if ((found = strcmp(words[i].name, name) == 0)) isa_buf_printf(out, "%s\n", words[i].text);
+  /* All meanings are shown, for `add` may be an operator and part of another list too. */
   if (as_explain_name(name, out) || found || explain_keyword(name, n, out)) return true;
+  /* Nothing found: the nearest name of any sort, as diagnostics suggest one. */
   as_near w = as_near_open(name, n);
   for (unsigned i = 0; i < ISA_NOPS; i++) as_near_try(&w, isa_ops[i].name);
   as_pseudo_near(&w);
@@ -354,18 +412,22 @@ bool as_explain(const char *text, isa_buf *out) {
   for (unsigned i = 1; i < ISA_NDTYPES; i++) as_near_try(&w, isa_dtypes[i].name);
   isa_buf_printf(out, "nothing is called `%.60s`", name);
   if (w.hit) isa_buf_printf(out, "; did you mean `%s`?", w.hit);
+  /* The other command explains the machine's words; it is named where no spelling is
+   * near. */
   if (!w.hit) isa_buf_puts(out, "; soma --explain has constants of the clock and checks");
   return false;
 }
 
 /* ---- All words ---------------------------------------------------------------------------- */
 
+/* Only the names: a target's own values are not known without -t. */
 static const char *const builtins[] = {
 #define BUILTIN(name, value) #name,
 #define TARGET_BUILTIN(name, value) #name,
 #include "../text/builtins.def"
 };
 
+/* One word a line with its class before it: editors' grammars are made of these lines. */
 static void word(isa_buf *out, const char *class, const char *name) {
   if (name) isa_buf_printf(out, "%s %s\n", class, name);
 }
@@ -375,7 +437,9 @@ static void operand_words(isa_buf *out) {
   for (unsigned f = 0; f < ISA_NFORMS; f++)
     for (unsigned i = 0; i < isa_forms[f].nfields; i++) {
       const isa_field *fd = &isa_forms[f].fields[i];
+      /* Positional operands are never written by name. */
       bool seen = fd->mode == ISA_MODE_P;
+      /* Quadratic, but there are few forms and it runs once. */
       for (unsigned g = 0; g <= f && !seen; g++)
         for (unsigned k = 0; k < (g < f ? isa_forms[g].nfields : i) && !seen; k++)
           seen = isa_forms[g].fields[k].mode != ISA_MODE_P &&
@@ -384,6 +448,8 @@ static void operand_words(isa_buf *out) {
     }
 }
 
+/* Functions of the preprocessor may share a name with a directive, which has shown it
+ * then. */
 static bool is_directive(const char *name) {
   static const char *const names[] = {
 #define DIRECTIVE(id, name) name,
@@ -396,9 +462,12 @@ static bool is_directive(const char *name) {
 
 void as_words(isa_buf *out) {
   for (unsigned i = 0; i < ISA_NOPS; i++) word(out, "instruction", isa_ops[i].name);
+  /* Pseudo-instructions of several shapes have rows one after the other under one name. */
   for (int i = 0; as_pseudo_name(i); i++)
     if (i == 0 || strcmp(as_pseudo_name(i), as_pseudo_name(i - 1)) != 0)
       word(out, "pseudo", as_pseudo_name(i));
+  /* The conditions come as six words each: %if, %ifn, %elif, %elifn and the functions
+   * %is and %isn. */
   for (unsigned i = 0; i < NWORDS; i++) word(out, "directive", words[i].name);
 #define DIRECTIVE(id, name) word(out, "preprocessor", name);
 #define CONDITION(id, name)                \
