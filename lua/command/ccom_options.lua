@@ -48,20 +48,24 @@ These are of launching on real hosts, and change nothing: -s, --hosts, --hosts-f
 Exit status: 0 ok, 1 a size failed or a value is wrong, 2 bad usage.
 ]]
 
+-- Long and short names of nccom-test; the value is what the other files know.
 local operations = {
   all_reduce = "all_reduce", allr = "all_reduce", all_gather = "all_gather", allg = "all_gather",
   all_gatherv = "all_gatherv", allgv = "all_gatherv", reduce_scatter = "reduce_scatter",
   redsct = "reduce_scatter", sendrecv = "sendrecv", alltoall = "alltoall", alltoallv = "alltoallv",
   permute = "permute",
 }
+-- nccom-test's names on the left, Soma's types on the right.
 local types = {
   uint8 = "uint8", int8 = "int8", uint16 = "uint16", int16 = "int16", uint32 = "uint32", int32 = "int32",
   fp8 = "float8_e4m3", fp8e4 = "float8_e4m3", fp16 = "float16", bf16 = "bfloat16", fp32 = "float32",
 }
+-- As powers of two.
 local units = {[""] = 0, k = 10, m = 20, g = 30}
 
 -- ---- Values ---------------------------------------------------------------------------------------
 
+-- In order, so that messages are the same each time.
 local function names_of(map)
   local list = {}
   for name in pairs(map) do list[#list + 1] = name end
@@ -73,10 +77,13 @@ local function fail(flag, wants, value)
   error({usage = flag .. " takes " .. wants .. ", not '" .. tostring(value) .. "'"}, 0)
 end
 
+-- Each takes the flag, for its message, and the word or the value from JSON.
 local take = {}
+-- On a command line a flag's presence is its value; in JSON it may be false.
 function take.flag(_, value) return value == nil or value == true end
 function take.text(_, value) return tostring(value) end
 
+-- Integers only: 1.5 ranks would be rounded silently otherwise.
 local function whole(least, most)
   return function(flag, value)
     local n = math.tointeger(tonumber(value))
@@ -88,6 +95,7 @@ end
 function take.size(flag, value)
   local digits, unit = tostring(value):lower():match "^(%d+)([kmg]?)b?$"
   local n = digits and math.tointeger(tonumber(digits))
+  -- The shift would lose the upper bits of a number that is too large.
   if not n or n < 1 or n > 1 << 40 >> units[unit] then fail(flag, "a size from 1 to 1024GB, as 1024, 2kb or 1GB", value) end
   return n << units[unit]
 end
@@ -97,11 +105,13 @@ function take.operation(flag, value)
 end
 
 function take.type(flag, value)
+  -- Both names are one type; the table prints the shorter.
   if not types[value] then fail(flag, "one of " .. names_of(types), value) end
   return value == "fp8e4" and "fp8" or value
 end
 
 function take.how(flag, value)
+  -- The flag alone.
   if value == true then return "random" end
   if value ~= "random" and value ~= "all_ones" then fail(flag, "random or all_ones", value) end
   return value
@@ -111,9 +121,11 @@ end
 function take.ratio(flag, value)
   local list = type(value) == "table" and value or {}
   if type(value) == "string" and value:match "^%s*%[[%d,%s]+%]%s*$" then
+    -- Blanks between the numbers are allowed, as a shell's quotes keep them.
     for n in value:gmatch "%d+" do list[#list + 1] = math.tointeger(tonumber(n)) end
   end
   for _, n in ipairs(list) do
+    -- An empty list is what the check below refuses.
     if math.type(n) ~= "integer" or n < 1 or n > 1 << 20 then list = {} end
   end
   if #list < 1 or #list > 16 then fail(flag, "a list of 1 to 16 whole numbers, as [1,2,1]", value) end
@@ -123,8 +135,10 @@ end
 -- "[1,512][512,128]": {free, partitions}
 function take.shape(flag, value)
   local s0, s1, n0, n1 = tostring(value):gsub("%s", ""):match "^%[(%d+),(%d+)%]%[(%d+),(%d+)%]$"
+  -- Without all four numbers n1 is nil.
   s0, s1, n0, n1 = tonumber(s0), tonumber(s1), tonumber(n0), tonumber(n1)
   if not n1 then fail(flag, "[step0,step1][num0,num1]", value) end
+  -- Rows and columns of a dense tile; anything else would need strides in SBUF.
   if s0 ~= 1 or s1 ~= n0 or n0 < 1 or n1 < 1 or n1 > 128 then
     fail(flag, "a dense shape of at most 128 partitions: [1,num0][num0,num1]", value)
   end
@@ -134,6 +148,7 @@ end
 function take.stats(flag, value)
   local list = type(value) == "table" and value or {value}
   for _, s in ipairs(list) do
+    -- p50 is the median; p100 the greatest.
     local p = tonumber(tostring(s):match "^p(%d+)$")
     if s ~= "avg" and not (p and p <= 100) then fail(flag, "avg and percentiles, as p50", s) end
   end
@@ -144,6 +159,7 @@ end
 -- ---- The options ------------------------------------------------------------------------------------
 
 -- The name; how a value is read; those with `of`: more than one word, or perhaps none, of that pattern.
+-- Zero may be meant for warmups, but not for what is measured.
 local count, many = whole(0, 1000000), whole(1, 1000000)
 local options = {
   {"operation", take.operation, hidden = true},
@@ -170,6 +186,8 @@ local options = {
   {"vcpu_pin_mode", take.flag, flag = true}, {"data_collector_port", whole(1, 65535)},
   {"data_collector_host", take.text}, {"ops_per_iter", many, hidden = true},
 }
+-- By the words of a command line, by the names in JSON, and all long words for
+-- suggestions.
 local by_flag, by_name, flags = {}, {}, {}
 for _, option in ipairs(options) do
   local name, short = option[1], option[3]
@@ -183,11 +201,13 @@ for _, option in ipairs(options) do
 end
 
 -- Words after a flag that may have several or none: those that fit its patterns, but not the operation.
+-- Stops at the first word that does not fit, which may be the operation.
 local function words_of(option, args, at, operation_given)
   local list = {}
   while args[at] and #list < option.most do
     local word, fits = args[at], false
     for _, pattern in ipairs(option.of) do fits = fits or word:find(pattern) ~= nil end
+    -- An operation's name ends the list, unless the operation has been given.
     if not fits or (operations[word] and not operation_given) then break end
     list[#list + 1] = word
     at = at + 1
@@ -196,15 +216,18 @@ local function words_of(option, args, at, operation_given)
 end
 
 local function put(o, option, flag, value)
+  -- The second value would silently replace the first.
   if o[option[1]] ~= nil then error({usage = flag .. " is given twice"}, 0) end
   o[option[1]] = option[2](flag, value)
 end
 
 local function unknown(word, operation_given)
+  -- Without a dash it can only have been meant as an operation.
   if word:sub(1, 1) ~= "-" then
     error({usage = operation_given and "'" .. word .. "' is one operation too many" or
       "unknown operation '" .. word .. "'; there are: " .. names_of(operations)}, 0)
   end
+  -- Short words are near to everything.
   local near = #word > 3 and host.nearest(word, flags)
   error({usage = "unknown option " .. word .. (near and ", did you mean " .. near .. "?" or "")}, 0)
 end
@@ -215,9 +238,11 @@ local function parse(args)
   while args[at] do
     local word, value = args[at], nil
     local name, rest = word:match "^(%-%-[^=]+)=(.*)$"
+    -- Only a known option is split at =; other words stay as they are.
     if name and by_flag[name] then word, value = name, rest end
     local option = by_flag[word]
     at = at + 1
+    -- These two stand in for the whole command line.
     if word == "-h" or word == "--help" or word == "--version" then
       o[word == "--version" and "version" or "help"] = true
     elseif not option and operations[word] and not o.operation then
@@ -230,10 +255,12 @@ local function parse(args)
     elseif option.of and not value then
       local list
       list, at = words_of(option, args, at, o.operation)
+      -- --check alone means random; others need a word.
       if #list == 0 and option[1] ~= "check" then error({usage = word .. " takes a value"}, 0) end
       put(o, option, word, option.most > 1 and list or list[1] or true)
     else
       if not value then
+        -- The value is the next word, even if it begins with a dash.
         value, at = args[at], at + 1
         if not value then error({usage = word .. " takes a value"}, 0) end
       end
@@ -245,10 +272,12 @@ end
 
 -- The options of a stream: those of the command line, and over them its own.
 local function of_stream(o, stream, i)
+  -- What a stream does not say comes from the command line, through __index.
   local own = {}
   if type(stream) ~= "table" then error({usage = ("stream %d is not an object"):format(i)}, 0) end
   for name, value in pairs(stream) do
     local option = by_name[name]
+    -- Options of the whole run cannot differ between its streams.
     if not option or option.launch or name == "nworkers" or name == "streams_json" then
       error({usage = ("stream %d: '%s' is not an option of an operation"):format(i, tostring(name))}, 0)
     end
@@ -261,6 +290,7 @@ end
 local function launching(o)
   local list = {}
   for _, option in ipairs(options) do
+    -- What they are called, for the note that they do nothing here.
     if option.launch and o[option[1]] ~= nil then list[#list + 1] = "--" .. option[1]:gsub("_", "-") end
   end
   return list

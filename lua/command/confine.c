@@ -26,10 +26,14 @@
 #include "syscalls.h"
 
 /* How it ended, as its exit status says it; 0 to OWN - 1 are the script's. lua/README.md has them.
- */
+
+ * Above the script's own statuses, so that a caller can tell the two apart; 2 is a
+ * fault of the command line. */
 enum { OWN = 100, TIME = 101, MEMORY = 102, OUTPUT = 103, CRASH = 104, HOST = 2 };
 
-/* Its pipes: what it prints, and what it says of its end. */
+/* Its pipes: what it prints, and what it says of its end.
+ * The pipe of its end is apart from what it prints, so that a script cannot forge an
+ * end. */
 enum { PRINTED, ERRORS, ENDING, PIPES };
 
 typedef struct confinement {
@@ -46,6 +50,7 @@ static const char too_much[] = "the limit of processor time of --max-cpu-seconds
 
 static volatile sig_atomic_t expired; /* the signal of the clock whose time is over */
 
+/* Only this, since little else is safe in a signal handler. */
 static void on_alarm(int sig) { expired = sig; }
 
 static const char *expired_text(void) { return expired == SIGPROF ? too_much : too_long; }
@@ -54,6 +59,7 @@ static const char *expired_text(void) { return expired == SIGPROF ? too_much : t
  * every instruction, so that no pcall continues. */
 static void watch(lua_State *L, lua_Debug *ar) {
   (void)ar;
+  /* Checked often and cheaply: mostly the time is not over. */
   if (!expired) return;
   /* From here on at every instruction: a pcall cannot go on. */
   lua_sethook(L, watch, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
@@ -66,7 +72,8 @@ static void watch(lua_State *L, lua_Debug *ar) {
 /* Lowers a limit for good. */
 #define LIMIT(resource, n) (setrlimit((resource), &(struct rlimit){(n), (n)}) == 0)
 
-/* Whether the system's limit of processor time comes from --max-cpu-seconds. */
+/* Whether the system's limit of processor time comes from --max-cpu-seconds.
+ * Otherwise the limit of seconds bounds processor time too. */
 static bool cpu_bounds(const confinement *c) {
   return c->cpu_seconds > 0 && c->cpu_seconds < c->seconds;
 }
@@ -75,7 +82,9 @@ static bool cpu_bounds(const confinement *c) {
  * the allocators, for what does not go through them. */
 static bool lower_limits(const confinement *c) {
   rlim_t memory = (rlim_t)c->memory, space = 2 * memory + ((rlim_t)1 << 29);
+  /* Half a second more, so that the clock of the process itself comes first. */
   rlim_t cpu = (rlim_t)(cpu_bounds(c) ? ceil(c->cpu_seconds + 0.5) : c->seconds + 3);
+  /* No file can be opened from here on; those that are open stay so. */
   bool good = LIMIT(RLIMIT_NOFILE, 0) && LIMIT(RLIMIT_CORE, 0);
   struct rlimit now;
   /* A limit may be lowered, not raised. */
@@ -83,6 +92,7 @@ static bool lower_limits(const confinement *c) {
     good = LIMIT(RLIMIT_FSIZE, memory) && good;
   if (getrlimit(RLIMIT_CPU, &now) == 0 && now.rlim_max > cpu) /* SIGXCPU first, then SIGKILL */
     good = setrlimit(RLIMIT_CPU, &(struct rlimit){cpu, cpu + 1}) == 0 && good;
+/* No second process or thread. */
 #if defined(RLIMIT_NPROC)
   good = LIMIT(RLIMIT_NPROC, 0) && good;
 #endif
@@ -95,6 +105,7 @@ static bool lower_limits(const confinement *c) {
   return good;
 }
 
+/* A clock that fires once. */
 static void start_clock(int clock, int sig, double seconds) {
   struct itimerval t = {{0, 0}, {(time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6)}};
   /* A time of 0 would stop the clock. */
@@ -103,7 +114,8 @@ static void start_clock(int clock, int sig, double seconds) {
   setitimer(clock, &t, NULL);
 }
 
-/* Whether fd is of an open file in the table at index 2. */
+/* Whether fd is of an open file in the table at index 2.
+ * The table holds open files by names that do not matter here. */
 static bool is_lent(lua_State *L, int fd) {
   bool found = false;
   lua_pushnil(L);
@@ -112,10 +124,12 @@ static bool is_lent(lua_State *L, int fd) {
     found = found || (s != NULL && s->closef != NULL && fileno(s->f) == fd);
     lua_pop(L, 1);
   }
+  /* A closed file in the table has no descriptor any more. */
   return found;
 }
 
-/* Closes what whoever started this process has left open. */
+/* Closes what whoever started this process has left open.
+ * The pipe of its end has to stay open. */
 static void close_others(lua_State *L, int keep) {
   enum { MOST = 65536 };
   DIR *d = opendir("/proc/self/fd");
@@ -126,6 +140,7 @@ static void close_others(lua_State *L, int keep) {
     return;
   }
   for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+    /* "." and ".." give 0, which is not above standard error. */
     int fd = atoi(e->d_name);
     /* Not the folder that is being read. */
     if (fd > STDERR_FILENO && fd != keep && fd != dirfd(d) && !is_lent(L, fd)) close(fd);
@@ -137,27 +152,34 @@ static void close_others(lua_State *L, int keep) {
 static const char *close_walls(lua_State *L, const confinement *c, int (*fd)[2]) {
   static char at_exit[1 << 12], printed[1 << 14];
   bool terminal = isatty(STDOUT_FILENO) && !c->captured;
+  /* The handlers of the command would go on with what the script is not to do. */
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   signal(SIGHUP, SIG_DFL);
   signal(SIGXFSZ, SIG_IGN); /* the write fails instead */
+  /* Nothing reads the terminal for a script that is not trusted. */
   close(STDIN_FILENO);
+  /* From here on all that it prints goes through the parent. */
   if (dup2(fd[PRINTED][1], STDOUT_FILENO) < 0 || dup2(fd[ERRORS][1], STDERR_FILENO) < 0)
     return strerror(errno);
   /* A terminal shows each line at once. */
   setvbuf(stdout, printed, terminal ? _IOLBF : _IOFBF, sizeof printed);
   setvbuf(stderr, at_exit, _IOLBF, sizeof at_exit);
   close_others(L, fd[ENDING][1]);
+  /* Before the limits, since it opens a file. */
   tzset(); /* reads the time zone's file */
   if (!lower_limits(c)) return strerror(errno);
+  /* A thousand instructions between looks cost little and stop soon enough. */
   if (c->hooked) lua_sethook(L, watch, LUA_MASKCALL | LUA_MASKCOUNT, 1000);
   start_clock(ITIMER_REAL, SIGALRM, c->seconds);
   if (c->cpu_seconds > 0) start_clock(ITIMER_PROF, SIGPROF, c->cpu_seconds);
+  /* The last wall: the calls before it would be refused. */
   if (!c->filtered || soma_filter_load() == 0) return NULL;
   return "this system lets no filter of system calls be set; --no-filter runs without one";
 }
 
 static void tell(int fd, const char *text) {
+  /* More than a pipe holds would block, and the parent may not be reading yet. */
   size_t n = strlen(text);
   enum { MOST = 1 << 14 }; /* that the pipe holds at once */
   ssize_t k = write(fd, text, n < MOST ? n : MOST);
@@ -168,7 +190,9 @@ static void tell(int fd, const char *text) {
  * process without the exit handlers and finalisers of the one it is a copy of. */
 static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd)[2]) {
 #if defined(__linux__)
+  /* Whoever kills the command does not leave the script behind. */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  /* A filter without privileges needs this. */
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 #endif
   int ending = fd[ENDING][1], status = 1;
@@ -181,6 +205,7 @@ static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd
     _exit(HOST);
   }
   if (lua_pcall(L, 0, 2, 0) == LUA_OK) {
+    /* The low byte is all that the system passes on. */
     status = (int)lua_tointeger(L, -2) & 255;
     why = lua_tostring(L, -1);
   } else
@@ -188,17 +213,21 @@ static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd
   /* The hook must not stop what is done from here on. */
   lua_sethook(L, NULL, 0, 0);
   void *budget;
+  /* A refused allocation and an error that names memory: then the limit was the cause. */
   bool refused = lua_getallocf(L, &budget) == lb_budget_alloc && ((lb_budget *)budget)->refused;
   if (expired) {
+    /* Over the time is over the time, even if the script ended well. */
     status = TIME;
     if (wrong == NULL) wrong = expired_text();
   } else if (wrong != NULL && refused && strstr(wrong, "memory") != NULL)
     status = MEMORY;
   if (wrong == NULL) wrong = why;
+  /* Its own words, if there are any, or those of the function. */
   if (wrong != NULL) tell(ending, wrong);
   /* What it printed could not be passed on. */
   if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0) status = 1;
   fflush(stderr);
+  /* Not exit: handlers of the parent's would run a second time. */
   _exit(status);
 }
 
@@ -217,6 +246,7 @@ typedef struct child {
   int status;          /* as waitpid gives it */
 } child;
 
+/* The first reason stays: an end by time is not turned into one of output. */
 static void end_child(child *c, int verdict, const char *why) {
   if (c->verdict != 0) return;
   kill(c->pid, SIGKILL);
@@ -229,15 +259,19 @@ static void end_child(child *c, int verdict, const char *why) {
 static bool take(child *c, int i, bool captured) {
   static FILE *const *const to[] = {&stdout, &stderr};
   enum { LONGEST = 1 << 16 }; /* of what it says of its end */
+  /* Less than a pipe holds, so several turns may be needed for one burst. */
   char chunk[1 << 14];
   ssize_t n = read(c->fd[i], chunk, sizeof chunk);
+  /* Not an end: a signal has come in between. */
   if (n < 0 && errno == EINTR) return true;
   if (n < 0 && errno == EAGAIN) return false;
+  /* The end of the pipe, or an error that reading again would not mend. */
   if (n <= 0) {
     close(c->fd[i]);
     c->fd[i] = -1;
     return false;
   }
+  /* What it says of its end does not count as printed. */
   lua_Integer room = i == ENDING ? LONGEST - (lua_Integer)c->got[i].len : c->left;
   size_t fits = n < room ? (size_t)n : (size_t)room;
   if (i != ENDING) c->left -= (lua_Integer)fits;
@@ -245,6 +279,7 @@ static bool take(child *c, int i, bool captured) {
     isa_buf_add(&c->got[i], chunk, fits);
   } else {
     fwrite(chunk, 1, fits, *to[i]);
+    /* At once, as a user watches it. */
     fflush(*to[i]);
   }
   /* What is over the limit is dropped. */
@@ -255,18 +290,23 @@ static bool take(child *c, int i, bool captured) {
 /* Waits for the end of a process that has closed its pipes, or was ended. */
 static void reap(child *c, double end) {
   for (;;) {
-    /* It may have closed its pipes and run on. */
+    /* It may have closed its pipes and run on.
+     * Ended by this process it will end soon, so this waits; otherwise time is watched
+     * as well. */
     pid_t got = wait4(c->pid, &c->status, c->verdict == 0 ? WNOHANG : 0, &c->usage);
     if (got == c->pid || (got < 0 && errno != EINTR)) return;
     if (lb_host_seconds() > end) end_child(c, TIME, too_long);
     if (soma_interrupted()) end_child(c, CRASH, interrupted);
+    /* A millisecond, so that an end is seen soon without a busy wait. */
     if (got == 0) nanosleep(&(struct timespec){0, 1000000}, NULL);
   }
 }
 
 /* Passes on what it prints until it has ended; after its time, and at a Ctrl-C, ends it. */
 static void watch_child(child *c, const confinement *w) {
+  /* The process has time to end in order before it is killed. */
   double end = lb_host_seconds() + w->seconds + GRACE_MS * 1e-3;
+  /* Until all three pipes are closed, which is the case when the process has ended. */
   while (c->verdict == 0 && (c->fd[PRINTED] >= 0 || c->fd[ERRORS] >= 0 || c->fd[ENDING] >= 0)) {
     struct pollfd p[PIPES];
     double left = fmax(0, end - lb_host_seconds());
@@ -282,6 +322,7 @@ static void watch_child(child *c, const confinement *w) {
   for (int i = 0; i < PIPES; i++) { /* what stood in the pipes when it was ended */
     if (c->fd[i] < 0) continue;
     fcntl(c->fd[i], F_SETFL, O_NONBLOCK);
+    /* An end by output stops the reading: the rest may be endless. */
     while (c->verdict != OUTPUT && take(c, i, w->captured)) continue;
     if (c->fd[i] >= 0) close(c->fd[i]);
   }
@@ -294,7 +335,8 @@ static void set_text(lua_State *L, const char *key, const isa_buf *b) {
 
 static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
 
-/* Pushes why it ended, or nil. */
+/* Pushes why it ended, or nil.
+ * A signal that ended the process says more than its status. */
 static void push_reason(lua_State *L, const child *c, const confinement *w) {
   int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
   if (c->why != NULL) /* A verdict of this process comes first. */
@@ -304,6 +346,7 @@ static void push_reason(lua_State *L, const child *c, const confinement *w) {
     lua_pushstring(L, cpu_bounds(w) ? too_much : too_long);
   else if (sig == SIGSYS)
     lua_pushliteral(L, "it has made a system call that a sandbox does not allow");
+  /* Any other signal, as that of a fault in memory. */
   else if (sig != 0)
     lua_pushfstring(L, "its process was ended by signal %d", sig);
   else if (c->got[ENDING].len > 0)
@@ -315,6 +358,7 @@ static void push_reason(lua_State *L, const child *c, const confinement *w) {
 /* Leaves a table {status, interrupted, message, stdout, stderr, seconds, cpu_seconds,
  * memory_bytes}. */
 static void push_end(lua_State *L, const child *c, const confinement *w, double seconds) {
+  /* The same order of causes as in push_reason. */
   int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
   int status = c->verdict != 0  ? c->verdict
                : sig == SIGXCPU ? TIME
@@ -326,15 +370,18 @@ static void push_end(lua_State *L, const child *c, const confinement *w, double 
   lb_set_flag(L, "interrupted", c->why == interrupted);
   push_reason(L, c, w);
   lua_setfield(L, -2, "message");
+  /* Empty texts unless they were captured. */
   set_text(L, "stdout", &c->got[PRINTED]);
   set_text(L, "stderr", &c->got[ERRORS]);
   lb_set_number(L, "seconds", seconds);
   lb_set_number(L, "cpu_seconds", seconds_of(c->usage.ru_utime) + seconds_of(c->usage.ru_stime));
+  /* Linux counts kibibytes. */
   lua_pushinteger(L, (lua_Integer)c->usage.ru_maxrss * 1024);
   lua_setfield(L, -2, "memory_bytes");
 }
 
 static bool open_pipes(int (*fd)[2]) {
+  /* All pipes or none. */
   for (int i = 0; i < PIPES; i++)
     if (pipe(fd[i]) != 0) {
       for (int k = 0; k < i; k++) close(fd[k][0]), close(fd[k][1]);
@@ -346,6 +393,7 @@ static bool open_pipes(int (*fd)[2]) {
 static confinement take_options(lua_State *L) {
   static const char *const known[] = {"seconds", "cpu_seconds", "memory",  "output",
                                       "filter",  "hook",        "capture", NULL};
+  /* Far above any machine's memory, and still a number of Lua. */
   const lua_Integer most = (lua_Integer)1 << 48;
   lb_options(L, 1, "confine", known);
   return (confinement){.seconds = lb_number(L, 1, "confine", "seconds", 0),
@@ -378,6 +426,7 @@ int soma_confine(lua_State *L) {
   fflush(NULL); /* what is in the buffers is printed once, by this process */
   double start = lb_host_seconds();
   c.pid = fork();
+  /* Never comes back. */
   if (c.pid == 0) run_child(L, &w, self, fd);
   /* What follows may change errno. */
   int error = errno;

@@ -6,9 +6,11 @@ local host, args = ...
 local soma = require "soma"
 local json = host.part "json"
 
+-- The numbers of the two pipes, which were open when the command was started.
 local from, to = args[1]:match "^%-%-dap=(%d+),(%d+)$"
 local input = assert(io.open("/dev/fd/" .. from, "rb"))
 local output = assert(io.open("/dev/fd/" .. to, "wb"))
+-- A buffer of the library would hide requests that have come already.
 input:setvbuf "no" -- what host.pending sees is all that has come
 local process = host.pid()
 
@@ -19,6 +21,7 @@ local held = {}       -- what numbers in answers stand for
 
 local function list(t) return setmetatable(t, {__metatable = "list"}) end
 
+-- The length first, so that the reader knows how much to wait for.
 local function tell(t)
   local text = json(t)
   output:write(#text, "\n", text)
@@ -26,6 +29,7 @@ local function tell(t)
 end
 local function answer(t, wrong) tell(t or {error = wrong}) end
 
+-- A request is text of Lua, loaded without any globals.
 local function request()
   local line = input:read "l"
   if not line then os.exit(1) end -- the adapter has gone
@@ -33,6 +37,7 @@ local function request()
 end
 
 -- Whether the editor wants the script or its run to stand.
+-- Takes all that has come, and forgets what is no pause.
 local function paused()
   local found = false
   while host.pending(math.tointeger(tonumber(from))) do
@@ -49,6 +54,7 @@ local folder = args[2]:match "^(.*)/[^/]*$" or "."
 
 -- The path of a chunk that is a file's; else nil. Names that do not begin with / are of the folder where
 -- the script was started.
+-- Chunks have few sources and many lines, so paths are kept.
 local paths = {}
 local function path_of(source)
   local path = paths[source]
@@ -60,6 +66,7 @@ local function path_of(source)
   return path
 end
 
+-- How deep the stack is, without the caller's own level.
 local function levels()
   local n = 0
   while debug.getinfo(n + 1, "l") do n = n + 1 end
@@ -68,6 +75,8 @@ end
 
 -- The frames of files from a level of the caller on: {name, path, line, from the bottom}.
 local function frames(level)
+  -- Levels are counted from the top, `bottom` from the other end: it stays while the
+  -- hook's own frames come and go.
   local found, all = {}, levels()
   while true do
     local info = debug.getinfo(level + 1, "nSl")
@@ -81,6 +90,7 @@ local function frames(level)
   end
 end
 
+-- What the function takes from around it first, so that locals of the same name win.
 -- Names and values of a frame: its locals, the last of equal names, and what it takes from around it.
 local function variables(frame)
   local level, names, values = levels() - frame.bottom, {}, {}
@@ -97,6 +107,7 @@ local function variables(frame)
   for i = 1, math.huge do
     local name, value = debug.getlocal(level, i)
     if not name then break end
+    -- Names in parentheses are Lua's own, as those of loops.
     if not name:match "^%(" then add(name, value) end
   end
   return names, values
@@ -108,8 +119,10 @@ local SHOWN <const>, NUMBERS <const> = 200, 8 -- of a table; of a tensor on a li
 
 -- A tensor on one line: its type, its first numbers and the last.
 local function line_of(t)
+  -- Type and shape before numbers, as they are what most mistakes are about.
   local words = {t.dtype .. "[" .. table.concat(t.shape, ", ") .. "]"}
   if t.size == 0 then return words[1] .. " empty" end
+  -- In one row, so that the first and the last number are easy to find.
   local flat = t:reshape {t.size}
   local function number(i)
     local v = flat:get(i)
@@ -122,8 +135,10 @@ end
 
 -- A value of Lua on one line.
 local function text_of(x)
+  -- Quoted, on one line.
   if type(x) == "string" then return (("%q"):format(x):gsub("\\\n", "\\n")) end
   if type(x) == "userdata" then
+    -- Only tensors have a line of their own; other objects say what they are.
     local ok, text = pcall(line_of, x)
     if ok then return text end
   end
@@ -134,7 +149,9 @@ end
 -- What is in a table, by its names in order.
 local function inside(t)
   local keys, found = {}, list {}
+  -- next and rawget: no method of the script's table runs.
   for k in next, t do keys[#keys + 1] = k end
+  -- Numbers in their order, everything else by its text.
   table.sort(keys, function(a, b)
     if math.type(a) == "integer" and math.type(b) == "integer" then return a < b end
     return tostring(a) < tostring(b)
@@ -146,10 +163,12 @@ end
 -- A variable for the editor: its text, and a number if there is something in it.
 local function shown(name, value)
   local number = 0
+  -- An empty table has nothing to open.
   if type(value) == "table" and next(value) ~= nil then
     held[#held + 1] = value
     number = #held
   end
+  -- `holds` tells conditions: whether the value is true for Lua.
   return {name = name, text = text_of(value), inside = number, holds = not not value}
 end
 
@@ -167,6 +186,7 @@ function asked.inside(number)
   return {variables = found}
 end
 local function expression(text, frame)
+  -- Locals first, then globals, as the frame would see them.
   local _, values = variables(frame)
   local env = setmetatable({}, {__index = function(_, name)
     if values[name] then return values[name][1] end
@@ -183,6 +203,7 @@ local function ask()
   while true do
     local r = request()
     local own = asked[r[1]]
+    -- While an expression is at work no line of it stops the script.
     if own then
       local before = driving
       driving = true
@@ -191,6 +212,7 @@ local function ask()
       answer(ok and result, tostring(result))
     elseif r[1] == "lines" then
       breaks = r[2]
+    -- A pause that comes while the script stands is there already.
     elseif r[1] ~= "pause" then
       return r
     end
@@ -198,6 +220,7 @@ local function ask()
 end
 
 local function begin_standing(level)
+  -- Numbers of an earlier stop mean nothing any more.
   standing, held = frames(level + 1), {}
   local told = list {}
   for i, f in ipairs(standing) do told[i] = {name = f.name, path = f.path, line = f.line} end
@@ -206,6 +229,7 @@ end
 
 -- How the script goes on after a move of the editor.
 local function go(move)
+  -- A move that is not one of these goes on without a stop.
   mode = ({stepIn = "in", next = #standing, stepOut = #standing - 1})[move]
 end
 
@@ -215,6 +239,7 @@ end
 local function recording()
   for level = 3, math.huge do
     local info = debug.getinfo(level, "S")
+    -- The bottom of the stack, without the recorder.
     if not info then return false end
     if info.short_src == "soma.kernel" then return true end
   end
@@ -222,14 +247,18 @@ end
 
 -- A step ends where the script is not deeper than where it began.
 local function reason(path, line)
+  -- A step comes before a breakpoint: the user asked for it last.
   if mode and (mode == "in" or #frames(3) <= mode) then return "step" end
   local condition = breaks[path] and breaks[path][line]
+  -- Breakpoints in a function that soma.kernel records stop the run instead.
   if not condition or recording() then return nil end
   if condition == "" then return "breakpoint" end
+  -- A condition is looked at in the frame of the line.
   local frame = frames(3)[1]
   driving = true
   local ok, value = pcall(expression, condition, frame)
   driving = false
+  -- A condition that fails stops, so that the user sees it.
   if not ok then tell {said = condition .. ": " .. tostring(value)} end
   return (not ok or value) and "breakpoint" or nil
 end
@@ -240,12 +269,15 @@ local function on_line(_, line)
   -- In a child of a sweep the pipes are still open, and must not be used.
   if driving or host.pid() ~= process then return end -- a child of a sweep is no part of the session
   lines = lines + 1
+  -- Rarely, because each look is a system call.
   local why = lines % PATIENCE == 0 and paused() and "pause"
+  -- Without breakpoints, a step or a pause no path has to be known.
   local path = (mode or why or next(breaks)) and path_of(debug.getinfo(2, "S").source)
   if not path then return end
   why = why or reason(path, line)
   if not why then return end
   mode = nil
+  -- The script stands until the editor moves it.
   tell {stopped = "line", reason = why, frames = begin_standing(2)}
   go(ask()[2])
 end
@@ -255,6 +287,7 @@ end
 local editor = {answer = answer, paused = paused, text_of = text_of} -- for lua/debug/adapter.lua
 function editor.ask()
   local r = ask()
+  -- A run that was left by a step lets the script go on with that step.
   if r[1] == "leave" and r[2] then go(r[2]) end -- else it never stood
   return r
 end
@@ -262,6 +295,7 @@ end
 -- Hands a run, or a world, to the editor, which brings it to its end; false if it cannot be debugged.
 local function drive(of)
   if driving or host.pid() ~= process then return false end
+  -- The editor steps into the run if the script was stepped into.
   local into = mode == "in"
   tell {stopped = "run", into = into, frames = begin_standing(2)}
   driving = true
@@ -272,15 +306,18 @@ local function drive(of)
   return false
 end
 
+-- The table of methods is what the class's __index has taken from around it.
 local function methods_of(class) return select(2, debug.getupvalue(debug.getregistry()[class].__index, 1)) end
 
 -- From now on what moves a run to its end hands it to the editor.
 local function intercept()
   local runs, cores, worlds = methods_of "soma.run", methods_of "soma.core", methods_of "soma.world"
+  -- The functions as they were; the new ones call them.
   local go_on, start, run, world_run, world_on = runs.continue, cores.start, cores.run, worlds.run, worlds.continue
   local returns = setmetatable({}, {__mode = "k"}) -- runs that return their faults
   local function returned(o) return type(o) == "table" and o.faults == "return" end
 
+  -- Errors name the script's line, as without an editor.
   local function begin(level, core, program, inputs, o)
     local ok, r = pcall(start, core, program, inputs, o)
     if not ok then error(type(r) == "string" and r:gsub("^soma:%d+: ", "") or r, level + 1) end
@@ -295,6 +332,7 @@ local function intercept()
   end
   function cores.run(core, program, inputs, o)
     if driving then return run(core, program, inputs, o) end
+    -- With in_place the run uses the inputs themselves, as run does.
     local all = {in_place = true}
     for name, value in pairs(type(o) == "table" and o or {}) do all[name] = value end
     return runs.continue((begin(2, core, program, inputs, type(o) == "table" and all or o or all)))

@@ -9,18 +9,21 @@ local data = host.part("data", host)
 local options = host.part("options", host, data)
 local try, without_place = data.try, data.without_place
 
+-- Bold red, only where the terminal shows colours.
 local function paint(text)
   if host.color then return "\27[1;31m" .. text .. "\27[0m" end
   return text
 end
 
 local limit = "" -- ": --max-memory is 4096 bytes", made before there is no memory for it
+-- Out of memory names the limit of --max-memory, if there is one.
 local function complain(text)
   local more = text:find "memory$" and limit or ""
   io.stderr:write("soma: ", paint "error:", " ", text, more, "\n")
   return 1
 end
 
+-- One line of help, since the usage has many.
 local function bad_usage(text)
   complain(text)
   io.stderr:write("try soma --help\n")
@@ -32,6 +35,7 @@ end
 -- A file's text; nil and a message. In a sandbox the files have been read.
 local function read_file(name)
   if host.texts then return host.texts[name] end
+  -- Bytes: a program file is no text.
   local file, message = io.open(name, "rb")
   local text
   if file then
@@ -42,6 +46,7 @@ local function read_file(name)
   return nil, "cannot read '" .. name .. "': " .. message:gsub("^.*: ", "")
 end
 
+-- The first bytes of each program file.
 local magic = "\127SBC"
 
 -- The program of a source file or a .sbc file, whatever its name; nil and what is wrong with the
@@ -50,11 +55,13 @@ local function load_program(o)
   local text, message
   local source = {defines = o["-D"], include = o["-I"], target = o["--target"],
                   env = host.texts == nil} -- a stranger's source reads no variables
+  -- Several files are linked, sources and objects alike.
   if o.programs[2] then
     local files = {}
     for i, name in ipairs(o.programs) do
       text, message = read_file(name)
       if not text then error(message, 0) end
+      -- The name tells the linker which kind it is, and messages where.
       files[i] = {name = name, text = text}
     end
     return soma.link(files, source)
@@ -68,6 +75,7 @@ local function load_program(o)
   if not text then error(message, 0) end
   -- A program file is known by its first bytes, even from standard input.
   if text:sub(1, #magic) == magic or o.program:match "%.sbc$" then
+    -- Given for nothing, they would be silently ignored.
     if #o["-D"] > 0 or #o["-I"] > 0 then
       return nil, "-D and -I are for source text; '" .. o.program .. "' is assembled already"
     end
@@ -79,6 +87,7 @@ end
 
 -- The assembler's own messages go out as they are, others with the command's name.
 local function report_source(text)
+  -- The module's place in its own code says nothing to a user.
   text = tostring(text):gsub("^soma:%d+: ", "")
   local diagnostics = text:match("^[%w_]+: %d+ errors?\n(.*)$")
   if not diagnostics then return complain((text:gsub("^[%w_]+: ", ""))) end
@@ -93,8 +102,10 @@ end
 -- ---- The run --------------------------------------------------------------------------------
 
 -- A line on a terminal for runs that take more than two seconds.
+-- Whether there is a line to be wiped before something else is printed.
 local shown = false
 local function progress(instructions, ns, seconds)
+  -- Short runs print no progress.
   if seconds < 2 then return end
   shown = true
   io.stderr:write(string.format("\r%.1f s: %d instructions, %.1f us simulated \27[K", seconds,
@@ -105,6 +116,7 @@ local function clear_progress()
   shown = false
 end
 
+-- Events are recorded only for what shows them: they take memory.
 local function wants_events(o)
   if not (o["--trace"] or o["--html"] or o["--csv"] or o["--timeline"] or o["--explain-time"]) then
     return false
@@ -115,6 +127,7 @@ end
 
 -- The text of --cost's file, nil without one; false and a message that names file and line.
 local function read_costs(o)
+  -- nil, not false: no file is no fault.
   local name = o["--cost"]
   if not name then return nil end
   local text, message = read_file(name)
@@ -122,6 +135,7 @@ local function read_costs(o)
   local ok, wrong = pcall(soma.costs, nil, text)
   if ok then return text end
   wrong = tostring(wrong)
+  -- A message with a line gets the file's name before it, as compilers do.
   local line, what = wrong:match "costs, line (%d+): (.*)$"
   return false, line and name .. ":" .. line .. ": " .. what or wrong
 end
@@ -136,6 +150,7 @@ end
 local checks = {} -- what each finds, by name
 for _, check in ipairs(soma.checks) do checks[check.name] = check.text end
 
+-- A name may be both; all that is known of it is printed.
 -- A constant of the clock, on each target, or a check.
 local function explain(name)
   local known = false
@@ -144,6 +159,7 @@ local function explain(name)
     known = true
   end
   for _, t in ipairs(soma.isa.targets) do
+    -- A target may lack a constant that others have.
     local c = soma.costs(t.name)[name]
     if c then
       if not known then io.write(name, ": a constant of the clock; --cost FILE changes it\n") end
@@ -153,6 +169,7 @@ local function explain(name)
   end
   if known then return 0 end
   local names = {}
+  -- Suggestions from both lists.
   for word in pairs(checks) do names[#names + 1] = word end
   for word in pairs(soma.costs "trn2") do names[#names + 1] = word end
   table.sort(names)
@@ -163,13 +180,16 @@ end
 
 -- The timeline of a run, as wide as the terminal.
 local function timeline(run)
+  -- Narrower than forty columns nothing can be read; wider than a thousand nobody has.
   local columns = tonumber(os.getenv "COLUMNS" or "") or 80
   return run:timeline(math.max(40, math.min(1000, columns // 1)))
 end
 
 -- What shows the run in time; of a run that faulted as well. A message when a file cannot be written.
+-- Drawn before the summary, so that a file that cannot be written is an error.
 local function draw(run, o)
   local ok, message = true, nil
+  -- What is machine-readable keeps standard output for itself.
   local out = (o["--json"] or o.stdout_taken) and io.stderr or io.stdout
   if o["--trace"] then ok, message = run:save_trace(o["--trace"]) end
   if ok and o["--html"] then ok, message = run:save_html(o["--html"], o.program) end
@@ -184,10 +204,12 @@ end
 local function report(run, o)
   local out = o.stdout_taken and io.stderr or io.stdout
   if o["--json"] then
+    -- The run's own statistics, and what the command adds.
     local t = run.stats
     t.schedules = run.schedules
     if run.fault then
       t.fault = {}
+      -- A copy: the fault itself is an object that cannot be written as JSON.
       for k, v in pairs(run.fault) do t.fault[k] = v end
     end
     if o["--check"] and o["--check"] ~= "none" then
@@ -202,6 +224,7 @@ local function report(run, o)
     end
     if run.schedules and run.schedules.verdict == "same" then out:write(run.schedules.text, "\n") end
     if o.schedules_agree then out:write("schedules     ", o["--schedule"], " more, the same bits\n") end
+    -- Each --expect that has been met.
     for name in pairs(o.expected or {}) do out:write("as expected   ", name, "\n") end
   end
 end
@@ -226,6 +249,7 @@ end
 local function judge_schedules(run)
   local s = run.schedules
   if not s or s.verdict == "same" then return 0 end
+  -- In red up to the first colon.
   io.stderr:write((s.text:gsub("^[^:]*:", paint, 1)), "\n")
   return s.verdict == "depends" and 1 or 3
 end
@@ -237,6 +261,7 @@ local function try_schedules(prog, inputs, o, run, checks)
       max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
       max_seconds = o["--max-seconds"], max_cpu_seconds = o["--max-cpu-seconds"], threads = o["--threads"],
       print = function() end} -- it has been printed
+    -- Faults are returned, so that the seed can be said with them.
     local other = core:run(prog, inputs, {faults = "return", rows = o["--rows"]})
     local again = "\n  again: --schedule-seed " .. seed
     if other.fault then return "under schedule " .. seed .. ": " .. tostring(other.fault) .. again end
@@ -256,7 +281,9 @@ local function wants_causes(o)
 end
 
 -- Seconds of the host after which a run stops that was given no limit, where somebody waits for it.
+-- Long enough for most programs, short enough for a user who waits.
 local PATIENCE <const> = 60
+-- Only on a terminal: a script's long run is not stopped by surprise.
 local function patience(o)
   local limited = o["--max-instructions"] or o["--max-ns"] or o["--max-seconds"] or o["--max-cpu-seconds"]
   if not host.terminal or limited or o["--debug"] then return nil end
@@ -265,6 +292,7 @@ end
 
 -- Says how to go on after that, when it is what has stopped the run.
 local function explain_limit(run, o)
+  -- Only its own limit is explained, not one that was given.
   if run.fault.kind ~= "limit" or not o.patience or not run.fault.text:find("host time", 1, true) then return end
   io.stderr:write("soma: on a terminal a run without a limit stops after ", string.format("%.15g", o.patience),
     " s; --max-seconds 0 lifts that, --max-seconds N sets another limit\n")
@@ -273,6 +301,7 @@ end
 local function make_options(o)
   o.patience = patience(o)
   return {
+    -- One table for a core and for the ranks of a world.
     checks = o["--check"], twins = not o["--no-twins"], schedule = o["--schedule"] == "all" and "all" or o["--schedule-seed"],
     costs = o.costs, causes = wants_causes(o),
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
@@ -287,6 +316,7 @@ local function make_core(o) return soma.core(make_options(o)) end
 -- Saves a run that has been stopped, if that was asked for.
 local function keep(run, o)
   local file = o["--save"]
+  -- Saving may raise an error or give one.
   if not file then return end
   local ok, done, message = pcall(run.save, run, file)
   if not ok then return complain(without_place(done)) end
@@ -298,6 +328,7 @@ end
 local function debug_run(run, o)
   local ok, message = pcall(run.debug, run, {script = o["-x"], sources = o["--source"]})
   if not ok then return complain(without_place(message)) end
+  -- A debugged run is saved where it stands; a fault is not.
   if not run.fault then keep(run, o) end
   if next(o["--out"]) == nil then return 0 end
   if not run.ended or run.fault then return complain "--out: the run has not ended; nothing is saved" end
@@ -308,6 +339,7 @@ end
 -- A run with findings has come to its end: its results are there, and other schedules may be tried.
 local function after_findings(run, o, prog, inputs)
   local more = inputs and o["--schedule"] ~= "all" and o["--schedule"]
+  -- All three are tried, so that one run tells everything.
   local said = {more and try_schedules(prog, inputs, o, run, nil) or false, data.save(run, o) or false,
                 o.expected and data.compare(run, o, o.expected) or false}
   for _, message in ipairs(said) do
@@ -319,6 +351,7 @@ end
 local function finish_run(run, o, prog, inputs)
   if o["--debug"] then return debug_run(run, o) end
   if o["--log"] then
+    -- The lines go out while the run is moved.
     local done, wrong = pcall(run.log_lines, run, function(text) io.stderr:write(text, "\n") end)
     if not done then return complain(without_place(wrong)) end
   end
@@ -333,11 +366,13 @@ local function finish_run(run, o, prog, inputs)
     return 130
   end
   local fault = run.fault
+  -- After the run: the line of progress is gone by now.
   if fault then
     local text = tostring(fault):gsub(fault.kind .. ": ", function(kind) return paint(kind) end, 1)
     io.stderr:write(text, "\n")
     report_findings(run, o["--all-findings"])
     explain_limit(run, o)
+    -- What all timings do is worth knowing after a fault too.
     judge_schedules(run)
     if fault.kind == "limit" or fault.kind == "stopped" then keep(run, o) end
     message = draw(run, o)
@@ -348,12 +383,14 @@ local function finish_run(run, o, prog, inputs)
     return 1
   end
   local more = inputs and o["--schedule"] ~= "all" and o["--schedule"]
+  -- Other timings before the files: results that depend on them are not saved.
   message = more and try_schedules(prog, inputs, o, run, o["--check"])
   if message then return complain(message) end
   o.schedules_agree = more
   message = data.save(run, o) or draw(run, o)
   if message then return complain(message) end
   report(run, o)
+  -- Expectations last: all files are there by then.
   message = o.expected and data.compare(run, o, o.expected)
   local status = judge_schedules(run)
   return message and complain(message) or status
@@ -361,6 +398,7 @@ end
 
 local function run_program(prog, inputs, o)
   local core = make_core(o)
+  -- Starting may fail on inputs of the wrong shape.
   local ok, run = pcall(core.start, core, prog, inputs, {faults = "return", in_place = true, rows = o["--rows"]})
   if not ok then return complain((tostring(run):gsub("^run: ", ""))) end
   return finish_run(run, o, prog, inputs)
@@ -371,6 +409,7 @@ local function resume(o)
   local ok, run, prog = pcall(core.resume, core, o["--resume"], {faults = "return"})
   if not ok then return complain(without_place(run)) end
   if not run then return complain(prog) end
+  -- The file's program has the names.
   local message = data.name_whole_files(prog, o) or data.check_names(prog, o)
   if message then return bad_usage(message) end
   return finish_run(run, o)
@@ -378,6 +417,7 @@ end
 
 -- Whether the assembler has warned of the same on the same line.
 local function warned(prog, finding)
+  -- The same line and the same name of a warning.
   local place, name = finding:match "^(.-:%d+:)", finding:match "%[%-w%+[%w-]+%]$"
   for line in (place and prog:warnings() or ""):gmatch "[^\n]+" do
     if line:sub(1, #place) == place and line:sub(-#name) == name then return true end
@@ -396,6 +436,7 @@ local function lint(prog, alone)
 end
 
 local function is_world(path)
+  -- A saved world begins with these bytes; a saved run has others.
   local file <close> = io.open(path, "rb")
   return file and file:read(8) == "SomaWld\n"
 end
@@ -408,6 +449,7 @@ local function main()
     return 0
   elseif o["--version"] then
     print("soma " .. soma.version)
+    -- Without a filter the sandbox still has its other walls.
     local filter = host.filter()
     print("sandbox: " .. (filter and "system calls filtered by " .. filter or "without a filter of system calls"))
     return 0
@@ -416,6 +458,7 @@ local function main()
   elseif o["--costs"] then
     return print_costs(o)
   end
+  -- As early as possible: all that follows counts.
   if o["--max-memory"] then
     limit = ": --max-memory is " .. o["--max-memory"] .. " bytes"
     host.limit_memory(o["--max-memory"])
@@ -430,6 +473,7 @@ local function main()
   local ok, prog, wrong = pcall(load_program, o)
   if not ok then return report_source(prog) end
   if not prog then return bad_usage(wrong) end
+  -- Warnings do not stop anything.
   local warnings = prog:warnings()
   if warnings then io.stderr:write(warnings, "\n") end
   if o["--lint"] or o["--check"] then
@@ -445,6 +489,8 @@ local function main()
   local inputs
   inputs, message = data.load(prog, o, "--in")
   if not inputs then return complain(message) end
+  -- Both inputs and expectations are loaded before the run, so that a bad file costs no
+  -- time.
   o.expected, message = data.load(prog, o, "--expect")
   if not o.expected then return complain(message) end
   return run_program(prog, inputs, o)

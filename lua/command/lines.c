@@ -2,7 +2,8 @@
  * with history and completion, and signals. Without libedit lines are read as they come. */
 #include "lines.h"
 
-/* attend(on): whether commands are read from now on; gives whether they were. */
+/* attend(on): whether commands are read from now on; gives whether they were.
+ * Attended: signals that end the command interrupt a read as well. */
 static int attend(lua_State *L) {
   lua_pushboolean(L, soma_attend(lua_toboolean(L, 1)));
   return 1;
@@ -15,10 +16,12 @@ static int attend(lua_State *L) {
 
 #include <editline/readline.h>
 
+/* libedit's functions have no argument for it. */
 static lua_State *reader; /* the one that reads now; its completion function is on top */
 
 /* The number-th word that may stand there; NULL past the last. From malloc, for libedit. */
 static char *next_word(const char *text, int number) {
+  /* Goes on from call to call, as libedit asks for one word after the other. */
   static lua_Integer n;
   char *word = NULL;
   (void)text;
@@ -26,10 +29,12 @@ static char *next_word(const char *text, int number) {
   if (number == 0) n = 0;
   int top = lua_gettop(reader);
   lua_pushvalue(reader, -1);
+  /* Only what stands before the cursor. */
   lua_pushlstring(reader, rl_line_buffer, (size_t)rl_point);
   if (lua_pcall(reader, 1, 1, 0) == LUA_OK && lua_istable(reader, -1) &&
       lua_geti(reader, -1, ++n) == LUA_TSTRING)
     word = strdup(lua_tostring(reader, -1));
+  /* Whatever the completion gave is dropped. */
   lua_settop(reader, top);
   return word;
 }
@@ -44,12 +49,15 @@ static char **complete(const char *text, int start, int end) {
 /* read(prompt, complete): a line without its newline; nil at the end. complete(line) gives the
  * words that the last one may become. A Ctrl-C drops the line. */
 static int read_line(lua_State *L) {
+  /* Where words end: commands have lists and names with colons. */
   static char breaks[] = " \t[],:";
   const char *prompt = luaL_checkstring(L, 1);
   char *line;
   luaL_checktype(L, 2, LUA_TFUNCTION);
   lua_settop(L, 2);
+  /* What was printed before stands before the prompt. */
   fflush(stdout);
+  /* Set for the time of the reading only. */
   reader = L;
   rl_readline_name = "soma";
   rl_basic_word_break_characters = breaks;
@@ -66,8 +74,10 @@ static int read_line(lua_State *L) {
   reader = NULL;
   if (line == NULL) {
     lua_pushnil(L);
+    /* The end of the input: Ctrl-D. */
     return 1;
   }
+  /* Empty lines are not worth going back to. */
   if (line[0] != '\0') add_history(line);
   lua_pushstring(L, line);
   free(line);
@@ -76,6 +86,7 @@ static int read_line(lua_State *L) {
 
 #endif
 
+/* Without libedit there is no read, and callers read lines themselves. */
 static int open_lines(lua_State *L) {
   lua_newtable(L);
   lua_pushcfunction(L, attend);

@@ -11,8 +11,10 @@ end
 
 local readable = debug.getregistry()["soma.readable"] -- how results of runs print
 
+-- A plain table is printed with what is in it; objects print as they say.
 local function show(ok, ...)
   if not ok then return complain(tostring((...)), 1) end
+  -- packed, so that nils between values are kept.
   local values = table.pack(...)
   for i = 1, values.n do
     local x = values[i]
@@ -22,12 +24,14 @@ local function show(ok, ...)
   return 0
 end
 
+-- As an expression first: `x` alone would be no statement.
 -- The code as a function: of an expression one that returns it. With `more` when it only lacks an end.
 local function compile(code, name)
   local f = load("return " .. code, name)
   if f then return f end
   local message
   f, message = load(code, name)
+  -- Lua names the end of the text when more could follow.
   return f, message, not f and message:match "<eof>$" ~= nil
 end
 
@@ -35,6 +39,7 @@ end
 local function reader()
   local editor = require "soma.lines"
   editor.attend(true)
+  -- Nothing is completed here.
   if editor.read and host.input_terminal then
     return function(text) return editor.read(text, function() return {} end) end
   end
@@ -75,8 +80,10 @@ local function prompt()
   _G.help = setmetatable({}, {__tostring = help_text, __call = help_text})
   local read = reader()
   local code = ""
+  -- The version first, as interpreters do.
   io.write("soma ", soma.version, ", ", _VERSION, "; `help` explains, Ctrl-D ends\n")
   while true do
+    -- The second prompt shows that a statement is not complete.
     local line = read(code == "" and "> " or ">> ")
     if not line then
       io.write "\n"
@@ -86,10 +93,12 @@ local function prompt()
     local f, message, more = compile(code, "=input")
     if f then
       show(pcall(f))
+      -- A Ctrl-C that stopped the line does not stop the next.
       host.listen()
     elseif not more then
       complain(message, 1)
     end
+    -- A wrong statement is dropped, and the next line begins anew.
     if not more then code = "" end
   end
 end
@@ -100,7 +109,9 @@ if args[1] == "-i" then
 end
 local code = args[2]
 if not code then return complain("-e needs Lua code", 2) end
+-- As a script has it.
 _G.arg = {[0] = "-e", table.unpack(args, 3)}
 local f, message = load(code, "=-e")
 if not f then return complain(message, 1) end
+-- An integer is the exit status.
 return f(table.unpack(arg)) or 0

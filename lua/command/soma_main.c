@@ -28,6 +28,7 @@ enum {
   MOST_STATUS = 255           /* of those that the system does not cut to eight bits */
 };
 
+/* Set as a hook by the signal, so that it runs where Lua is in order. */
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
   /* At a signal that ends the command the hook stays, so that no pcall goes on. */
@@ -48,10 +49,12 @@ static int64_t clock_ms(void) {
  * signal on to its group, such as timeout, makes one Ctrl-C two. */
 static void on_interrupt(int sig) {
   enum { APART = 200 };
+  /* Prepared text, since a handler cannot format any. */
   static const char ended[] = "\nsoma: interrupted twice: ended at once, files are not written\n";
   int64_t now = clock_ms();
   by_signal = sig;
   if (was_interrupted && now - first_interrupt >= APART) {
+    /* Half-written temporary files would stay behind. */
     lb_unlink_files();
     ssize_t n = write(STDERR_FILENO, ended, sizeof ended - 1);
     (void)n;
@@ -63,6 +66,7 @@ static void on_interrupt(int sig) {
   was_interrupted = 1;
   /* Where somebody is attended Ctrl-C ends what runs, and the others the command. */
   if (attended && sig != SIGINT) ending = 1;
+  /* At every event, so that it is the very next one. */
   lua_sethook(interrupted, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
@@ -83,6 +87,7 @@ static int listen_again(lua_State *L) {
 void soma_listen(lua_State *L) {
   /* Nothing is listened to any more. */
   if (ending) luaL_error(L, "interrupted");
+  /* From here on a Ctrl-C is the first again. */
   was_interrupted = 0;
   lua_sethook(L, NULL, 0, 0);
 }
@@ -126,6 +131,7 @@ static int pid_of(lua_State *L) {
   return 1;
 }
 static int pending(lua_State *L) {
+  /* No waiting: 0 milliseconds. */
   struct pollfd p = {.fd = (int)luaL_checkinteger(L, 1), .events = POLLIN};
   lua_pushboolean(L, poll(&p, 1, 0) > 0);
   return 1;
@@ -150,6 +156,7 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   luaL_setfuncs(L, soma_sandbox_functions, 0);
   luaL_setfuncs(L, lb_row_functions, 0);
   lua_newtable(L);
+  /* Without the command's own name. */
   for (int i = 1; i < argc; i++) {
     lua_pushstring(L, argv[i]);
     lua_rawseti(L, -2, i);
@@ -157,6 +164,7 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
 }
 
 static int traceback(lua_State *L) {
+  /* A table may have a method for its text. */
   const char *text = luaL_tolstring(L, 1, NULL);
   if (lua_type(L, 1) == LUA_TSTRING) luaL_traceback(L, L, text, 1);
   return 1; /* an error that is a table, such as a fault, speaks for itself */
@@ -176,6 +184,7 @@ static void complain(const char *text) {
 /* os.exit as Lua has it (the upvalue), but an error of a status that the system would wrap. */
 static int checked_exit(lua_State *L) {
   if (lua_isnumber(L, 1)) {
+    /* A status beyond eight bits would come out as another one. */
     lua_Integer status = luaL_checkinteger(L, 1);
     if (status < 0 || status > MOST_STATUS)
       return luaL_argerror(L, 1,
@@ -185,6 +194,7 @@ static int checked_exit(lua_State *L) {
   bool failed = lua_isboolean(L, 1) && !lua_toboolean(L, 1);
   /* In a job all processes are ended. */
   if (job) job->end(lua_isinteger(L, 1) ? (int)lua_tointeger(L, 1) : failed);
+  /* Lua's own function ends the process. */
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 0);
@@ -200,6 +210,7 @@ static void check_exits(lua_State *L) {
 
 /* Calls what is on the stack with nargs arguments; prints an error and gives its exit status. */
 static int call(lua_State *L, int nargs) {
+  /* The traceback goes below the function and its arguments. */
   int base = lua_gettop(L) - nargs;
   lua_pushcfunction(L, traceback);
   lua_insert(L, base);
@@ -211,6 +222,7 @@ static int call(lua_State *L, int nargs) {
             (long long)status, MOST_STATUS);
     return 1;
   }
+  /* The hook of an interrupt must not stop what follows. */
   lua_sethook(L, NULL, 0, 0);
   complain(ending ? "interrupted" : lua_tostring(L, -1));
   return was_interrupted ? INTERRUPTED : 1;
@@ -218,6 +230,7 @@ static int call(lua_State *L, int nargs) {
 
 static int run_script(lua_State *L, int argc, char **argv) {
   lua_newtable(L);
+  /* Index -1 is the command, 0 the script, as in the stock interpreter. */
   for (int i = 0; i < argc; i++) {
     lua_pushstring(L, argv[i]);
     lua_rawseti(L, -2, i - 1);
@@ -227,6 +240,7 @@ static int run_script(lua_State *L, int argc, char **argv) {
     complain(lua_tostring(L, -1));
     return 1;
   }
+  /* Each argument is a value on the stack. */
   luaL_checkstack(L, argc, "the script has too many arguments");
   for (int i = 2; i < argc; i++) lua_pushstring(L, argv[i]);
   return call(L, argc - 2);
@@ -243,6 +257,7 @@ static int run_part(lua_State *L, const char *name, int argc, char **argv) {
 
 /* Whether --sandbox stands before the script; after it, it is the script's. */
 static bool wants_sandbox(int argc, char **argv) {
+  /* The first of the two decides. */
   for (int i = 1; i < argc; i++) {
     size_t n = strlen(argv[i]);
     if (strcmp(argv[i], "--sandbox") == 0) return true;
@@ -257,7 +272,8 @@ static int start_adapter(void) {
   static char name_of[] = "soma-nki", option[] = "--dap";
   char *words[] = {name_of, option, NULL};
   char path[4096];
-  /* The command's own folder first. */
+  /* The command's own folder first.
+   * Room is left for the name that replaces the last part. */
   ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof name_of);
   path[n > 0 ? n : 0] = '\0';
   char *name = strrchr(path, '/');
@@ -274,6 +290,7 @@ static int start_adapter(void) {
 
 /* Everything that may raise an error happens in here. */
 static int protected_main(lua_State *L) {
+  /* Passed as an integer and a pointer, since a C function of Lua has no others. */
   int argc = (int)lua_tointeger(L, 1);
   char **argv = lua_touserdata(L, 2);
   lua_settop(L, 0);
@@ -294,10 +311,13 @@ static int protected_main(lua_State *L) {
     lua_setfield(L, -2, "size");
     lua_setfield(L, LUA_REGISTRYINDEX, LB_JOB);
     lua_pushlightuserdata(L, (void *)(uintptr_t)job->transport);
+    /* Kept as light userdata, because Lua knows nothing of it. */
     lua_setfield(L, LUA_REGISTRYINDEX, LB_TRANSPORT);
     lua_pushboolean(L, job->rank != 0);
     lua_setfield(L, LUA_REGISTRYINDEX, LB_NO_OUTPUT);
   }
+  /* In this order: a part that is the command, an adapter, a sandbox, code, a script, a
+   * program. */
   size_t n = argc > 1 ? strlen(argv[1]) : 0;
   int status;
   bool script = n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0;
@@ -342,10 +362,12 @@ int soma_main(int argc, char **argv, const soma_job *of) {
     fprintf(stderr, "soma: out of memory\n");
     return 1;
   }
+  /* What the state has used before the budget was set. */
   lb_budget memory = {.used =
                           (size_t)lua_gc(L, LUA_GCCOUNT) * 1024 + (size_t)lua_gc(L, LUA_GCCOUNTB)};
   lua_setallocf(L, lb_budget_alloc, &memory); /* which does with its blocks as the state's own */
   interrupted = L;
+  /* So that an end by a signal removes what is half written. */
   lb_track_files();
   catch_signals();
   lua_pushcfunction(L, protected_main);
