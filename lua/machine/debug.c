@@ -6,6 +6,7 @@
 
 #define SNAPSHOT_CLASS "soma.snapshot"
 
+/* All of these need the machine's run, which a later run replaces. */
 static lb_run *check_open(lua_State *L, const char *what) {
   lb_run *run = lb_check_run(L, 1);
   if (run->r == NULL) luaL_error(L, "%s: the core has started another run, or is closed", what);
@@ -24,8 +25,10 @@ static const soma_program *program_of(lua_State *L) {
 
 /* ---- Stops --------------------------------------------------------------------------------- */
 
+/* In the order of soma_stop_kind, from 1 on. */
 static const char *const kinds[] = {"pc", "count", "done", "semaphore", "write", "read", NULL};
 
+/* Options of add_stop are at 2. */
 static uint32_t field(lua_State *L, const char *name, lua_Integer fallback) {
   return (uint32_t)lb_integer(L, 2, "add_stop", name, 0, UINT32_MAX, fallback);
 }
@@ -34,12 +37,14 @@ static uint32_t field(lua_State *L, const char *name, lua_Integer fallback) {
 static soma_engine engine_option(lua_State *L) {
   const char *name = lb_string(L, 2, "add_stop", "engine");
   if (name == NULL) luaL_error(L, "add_stop: option 'engine' is missing");
+  /* Also CC sequencers, which a rank's program has. */
   int e = lb_sequencer_named(name);
   if (e < 0) luaL_error(L, "add_stop: " LB_NO_SEQUENCER, name);
   return (soma_engine)e;
 }
 
 static uint32_t semaphore_option(lua_State *L, const soma_program *p, unsigned core) {
+  /* A number goes as it is, like a register's. */
   if (lb_option(L, 2, "semaphore") == LUA_TNUMBER) {
     lua_pop(L, 1);
     return field(L, "semaphore", 0);
@@ -47,6 +52,7 @@ static uint32_t semaphore_option(lua_State *L, const soma_program *p, unsigned c
   lua_pop(L, 1);
   const char *name = lb_string(L, 2, "add_stop", "semaphore");
   int i = name != NULL ? soma_program_core_semaphore(p, core, name) : -1;
+  /* The message of the second core names it, since its names are its own. */
   if (i < 0 && core)
     luaL_error(L, "add_stop: core %d has no semaphore '%s'", (int)core, name ? name : "");
   if (i < 0) luaL_error(L, "add_stop: the program has no semaphore '%s'", name ? name : "");
@@ -56,6 +62,7 @@ static uint32_t semaphore_option(lua_State *L, const soma_program *p, unsigned c
 /* Bytes: a whole tile or tensor, or what the options say. */
 static void bytes_options(lua_State *L, const soma_program *p, soma_stop *s) {
   soma_tile_info tile;
+  /* A name fills in everything; the options below may then narrow it. */
   soma_tensor_info tensor;
   const char *name = lb_string(L, 2, "add_stop", "tile");
   s->partitions = 1;
@@ -68,6 +75,7 @@ static void bytes_options(lua_State *L, const soma_program *p, soma_stop *s) {
     s->offset = tile.offset;
     s->bytes = tile.bytes;
   }
+  /* Tensors lie in HBM, which the machine places: it is asked by name. */
   s->tensor = lb_string(L, 2, "add_stop", "tensor");
   /* The whole tensor, unless the options say less. */
   if (s->tensor != NULL && lb_program_tensor(p, s->tensor, &tensor) >= 0) s->bytes = tensor.bytes;
@@ -77,6 +85,7 @@ static void bytes_options(lua_State *L, const soma_program *p, soma_stop *s) {
   if (name != NULL) s->memory = strcmp(name, "sbuf") == 0 ? SOMA_SBUF : SOMA_PSUM;
   s->partition = field(L, "partition", s->partition);
   s->partitions = field(L, "partitions", s->partitions);
+  /* 64 bits, since a tensor may be larger than 4 GiB. */
   s->offset =
       (uint64_t)lb_integer(L, 2, "add_stop", "offset", 0, INT64_MAX, (lua_Integer)s->offset);
   s->bytes = (uint64_t)lb_integer(L, 2, "add_stop", "bytes", 0, INT64_MAX, (lua_Integer)s->bytes);
@@ -93,6 +102,7 @@ static int add_stop(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   lb_options(L, 2, "add_stop", known);
   const soma_program *p = program_of(L);
+  /* A stop without a kind falls through to the message below. */
   const char *kind = lb_string(L, 2, "add_stop", "kind");
   soma_stop s = {.quiet = lb_bool(L, 2, "add_stop", "quiet", false),
                  .core = (unsigned)lb_integer(L, 2, "add_stop", "core", 0, ISA_MAX_CORES - 1, 0)};
@@ -104,11 +114,13 @@ static int add_stop(lua_State *L) {
   case SOMA_STOP_DONE:
     s.engine = engine_option(L);
     s.pc = field(L, "pc", 0);
+    /* count: how many times it has to hold. */
     s.count = (uint64_t)lb_integer(L, 2, "add_stop", "count", 1, INT64_MAX, 1);
     break;
   case SOMA_STOP_SEMAPHORE:
     s.semaphore = semaphore_option(L, p, s.core);
     s.condition = lb_string(L, 2, "add_stop", "condition");
+    /* What a wait usually asks for. */
     if (s.condition == NULL) s.condition = ">=";
     s.value = field(L, "value", 1);
     break;
@@ -116,6 +128,7 @@ static int add_stop(lua_State *L) {
   case SOMA_STOP_READ: bytes_options(L, p, &s); break;
   default:
     return luaL_error(L,
+                      /* Numbers are the run's own, and never used twice while it lasts. */
                       "add_stop: option 'kind' must be pc, count, done, semaphore, write or read");
   }
   uint32_t id;
@@ -134,9 +147,11 @@ static int remove_stop(lua_State *L) {
   return 1;
 }
 
+/* Fields that do not apply are left out. */
 static void push_hit(lua_State *L, const soma_hit *h) {
   lua_createtable(L, 0, 10);
   lb_set_count(L, "stop", h->stop);
+  /* A stop of bytes may be hit by a DMA engine, which has no pc. */
   if (h->engine >= 0) {
     lb_set_count(L, "core", h->core);
     lb_set_text(L, "engine", soma_engine_name((soma_engine)h->engine));
@@ -147,6 +162,7 @@ static void push_hit(lua_State *L, const soma_hit *h) {
   lb_set_ns(L, "start_ns", h->start);
   lb_set_ns(L, "time_ns", h->time);
   lb_set_count(L, "value", h->value);
+  /* Whether the instruction chooses parts of its operand, perhaps not these bytes. */
   lb_set_flag(L, "part", h->part);
 }
 
@@ -156,6 +172,7 @@ static int stop_hits(lua_State *L) {
   uint64_t hits;
   soma_hit last;
   uint32_t id = lb_u32(L, 2);
+  /* The machine may have no stop of that number any more. */
   if (soma_run_stop_last(run->r, id, &hits, &last, sizeof last) != SOMA_OK)
     return luaL_error(L, "stop_hits: the run has no stop %d", (int)id);
   lua_pushinteger(L, (lua_Integer)hits);
@@ -170,6 +187,7 @@ void lb_push_hits(lua_State *L, const lb_run *run) {
   uint32_t n = run->r != NULL ? soma_run_hits(run->r) : 0;
   lua_createtable(L, (int)n, 0);
   for (uint32_t i = 0; i < n && soma_run_hit(run->r, i, &h, sizeof h) == SOMA_OK; i++) {
+    /* From 1 on, as sequences are in Lua. */
     push_hit(L, &h);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
@@ -177,13 +195,15 @@ void lb_push_hits(lua_State *L, const lb_run *run) {
 
 /* ---- What the engines do ------------------------------------------------------------------- */
 
-/* Number and name of a semaphore; -1: it waits for no semaphore. */
+/* Number and name of a semaphore; -1: it waits for no semaphore.
+ * Numbers without a name show as they are. */
 static void set_semaphore(lua_State *L, const soma_program *p, unsigned core, int semaphore) {
   if (semaphore < 0) return;
   lb_set_count(L, "semaphore", (uint64_t)semaphore);
   lb_set_text(L, "semaphore_name", soma_program_semaphore_name(p, core, (uint32_t)semaphore));
 }
 
+/* Instructions that have started and not ended, oldest first. */
 static void push_flights(lua_State *L, const lb_run *run, unsigned core, soma_engine e) {
   soma_flight f;
   lua_newtable(L);
@@ -205,6 +225,7 @@ static unsigned core_of_program(lua_State *L, int arg, const char *what, const s
 
 /* run:engine(name[, {core = 1}]): what it does. */
 static int engine_state(lua_State *L) {
+  /* In the order of the machine's states. */
   static const char *const status[] = {"ready",   "waiting", "ring",    "halted",
                                        "meeting", "idle",    "leaving", "crowded"};
   lua_settop(L, 3);
@@ -214,6 +235,7 @@ static int engine_state(lua_State *L) {
   unsigned core = core_of_program(L, 3, "engine", p);
   soma_engine_state s;
   soma_core_engine(run->r, core, e, &s, sizeof s);
+  /* Everything a debugger shows of an engine in one call. */
   lua_createtable(L, 0, 13);
   lb_set_text(L, "status", status[s.status]);
   lb_set_count(L, "pc", s.pc);
@@ -225,8 +247,10 @@ static int engine_state(lua_State *L) {
     lb_set_count(L, "want", s.want);
     lb_set_count(L, "have", s.have);
   }
+  /* Only a waiting engine has a moment since which it waits. */
   if (s.status == SOMA_ENGINE_WAITING) lb_set_ns(L, "since_ns", s.since);
   if (s.queue >= 0) lb_set_text(L, "queue", soma_program_queue_name(p, core, (uint32_t)s.queue));
+  /* Whether the run has paused at its next instruction and goes past it now. */
   lb_set_flag(L, "passes", s.passes);
   push_flights(L, run, core, e);
   lua_setfield(L, -2, "in_flight");
@@ -245,7 +269,8 @@ static int pass(lua_State *L) {
   return 1;
 }
 
-/* run:transfers([{core = 1}]): those that are not complete. */
+/* run:transfers([{core = 1}]): those that are not complete.
+ * A transfer without its bytes moved is there too. */
 static int transfers(lua_State *L) {
   lua_settop(L, 2);
   const lb_run *run = check_open(L, "transfers");
@@ -268,7 +293,8 @@ static int transfers(lua_State *L) {
   return 1;
 }
 
-/* run:waits(): who waits for what, and who can still change it; "" when nobody does. */
+/* run:waits(): who waits for what, and who can still change it; "" when nobody does.
+ * A text, because a deadlock is a story rather than a table. */
 static int waits(lua_State *L) {
   const lb_run *run = check_open(L, "waits");
   luaL_Buffer b;
@@ -280,6 +306,7 @@ static int waits(lua_State *L) {
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
+/* Snapshots share memory among each other, so they are freed one by one. */
 typedef struct snapshot {
   soma_snapshot *s; /* NULL: closed */
   soma_time time;
@@ -287,6 +314,7 @@ typedef struct snapshot {
 
 static int snapshot_close(lua_State *L) {
   snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
+  /* Zeroed, so that closing twice is fine. */
   soma_snapshot_free(s->s);
   *s = (snapshot){0};
   return 0;
@@ -297,15 +325,18 @@ static int run_snapshot(lua_State *L) {
   lua_settop(L, 2);
   const lb_run *run = check_open(L, "snapshot");
   const snapshot *before = lua_isnil(L, 2) ? NULL : luaL_checkudata(L, 2, SNAPSHOT_CLASS);
+  /* Pushed before it is filled, so that an error frees it. */
   snapshot *s = lua_newuserdatauv(L, sizeof *s, 0);
   *s = (snapshot){.time = lb_run_stats(run).time};
   luaL_setmetatable(L, SNAPSHOT_CLASS);
   soma_status status = soma_run_snapshot(run->r, before ? before->s : NULL, &s->s);
   if (status != SOMA_OK) return lb_fail(L, "snapshot", run->core->m, status);
+  /* What is new in it, for the collector. */
   lb_account(L, soma_snapshot_bytes(s->s));
   return 1;
 }
 
+/* Both kinds of snapshots have these three fields. */
 int lb_snapshot_field(lua_State *L, uint64_t bytes, soma_time time, lua_CFunction close) {
   const char *key = luaL_checkstring(L, 2);
   if (strcmp(key, "bytes") == 0)
@@ -334,6 +365,7 @@ static int run_restore(lua_State *L) {
   if (run->trace != NULL) return luaL_error(L, "restore: a run that is recorded cannot go back");
   soma_status status = soma_run_return(&run->r, s->s);
   if (status != SOMA_OK) return lb_fail(L, "restore", run->core->m, status);
+  /* A snapshot may be of the end. */
   run->ended = soma_run_ended(run->r) != 0;
   /* What was known of the end is not true any more. */
   lua_pushnil(L);
@@ -349,6 +381,7 @@ static int run_restore(lua_State *L) {
 /* As a line of text. */
 static int call_log_lines(lua_State *L) {
   const lb_core *core = lua_touserdata(L, 1);
+  /* The program by which lines are named was kept by set_log. */
   const soma_logged *l = lua_touserdata(L, 2);
   luaL_Buffer b;
   lua_getiuservalue(L, 1, LB_CORE_LOG);
@@ -360,6 +393,7 @@ static int call_log_lines(lua_State *L) {
   return 0;
 }
 
+/* Core and line: as a table. */
 static int call_log(lua_State *L) {
   const soma_logged *l = lua_touserdata(L, 2);
   lua_getiuservalue(L, 1, LB_CORE_LOG);
@@ -370,11 +404,13 @@ static int call_log(lua_State *L) {
   lb_set_ns(L, "start_ns", l->start);
   lb_set_ns(L, "end_ns", l->end);
   lb_set_ns(L, "waited_ns", l->waited);
+  /* Only instructions that set a register have one. */
   if (l->reg >= 0) {
     lb_set_count(L, "register", (uint64_t)l->reg);
     lua_pushinteger(L, (int32_t)l->value);
     lua_setfield(L, -2, "value");
   }
+  /* Without elements there are no least and greatest. */
   if (l->elements > 0) {
     lb_set_count(L, "elements", l->elements);
     lb_set_count(L, "nans", l->nans);
@@ -387,6 +423,7 @@ static int call_log(lua_State *L) {
 
 static void on_log(void *ud, const soma_logged *l) {
   lb_core *core = ud;
+  /* Nobody is told what happens again after a restore. */
   if (core->running == NULL || core->mute) return;
   lb_call_protected(core, core->logged ? call_log_lines : call_log, (void *)(uintptr_t)l);
 }
@@ -394,13 +431,16 @@ static void on_log(void *ud, const soma_logged *l) {
 static int set_log(lua_State *L, const char *what, bool lines) {
   lua_settop(L, 2);
   const lb_run *run = check_open(L, what);
+  /* nil turns it off. */
   bool on = !lua_isnil(L, 2);
   if (on) luaL_checktype(L, 2, LUA_TFUNCTION);
   soma_status s = soma_run_log(run->r, on ? on_log : NULL, run->core);
   if (s != SOMA_OK) return lb_fail(L, what, run->core->m, s);
+  /* Lines need the program for their text; tables do not. */
   run->core->logged = lines ? program_of(L) : NULL;
   lua_getiuservalue(L, 1, LB_RUN_CORE);
   lua_pushvalue(L, 2);
+  /* The function lives as long as the core does. */
   lua_setiuservalue(L, -2, LB_CORE_LOG);
   lua_settop(L, 1);
   return 1;
@@ -413,13 +453,15 @@ static int run_log_lines(lua_State *L) { return set_log(L, "log_lines", true); }
 /* run:mute(boolean): whether what happens again is not told to the core's callbacks and the log. */
 static int run_mute(lua_State *L) {
   luaL_checktype(L, 2, LUA_TBOOLEAN);
+  /* Errors come before anything is changed. */
   check_open(L, "mute")->core->mute = lua_toboolean(L, 2);
   lua_settop(L, 1);
   return 1;
 }
 
 /* core_of(run), program_of(run), runs_of(world), nil before its start, and
- * return_faults(run, boolean), which gives what was before. */
+ * return_faults(run, boolean), which gives what was before.
+ * For the debugger in Lua, which no script sees. */
 static int core_of(lua_State *L) {
   check_open(L, "debug");
   lua_getiuservalue(L, 1, LB_RUN_CORE);
@@ -443,6 +485,7 @@ static int return_faults(lua_State *L) {
 }
 /* memory_bytes(): of the host. */
 static int memory_bytes(lua_State *L) {
+  /* 0: not known. */
   long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
   lua_pushinteger(L, pages > 0 && size > 0 ? (lua_Integer)pages * size : 0);
   return 1;

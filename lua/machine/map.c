@@ -4,6 +4,7 @@
 
 #include "machine.h"
 
+/* What prog:instructions is asked for; everything that is set has to hold. */
 typedef struct wanted {
   unsigned core;
   int engine; /* -1: all */
@@ -16,6 +17,7 @@ typedef struct wanted {
 static void push_calls(lua_State *L, const soma_program *p, uint32_t call) {
   soma_macro_call c;
   lua_newtable(L);
+  /* Numbered from 1; 0 as `outer` ends the loop. */
   for (lua_Integer n = 1; soma_program_call(p, call, &c, sizeof c) == SOMA_OK; call = c.outer) {
     const char *file = c.file != NULL ? c.file : "?";
     if (c.round > 0)
@@ -26,6 +28,7 @@ static void push_calls(lua_State *L, const soma_program *p, uint32_t call) {
   }
 }
 
+/* One that was found, with all that a debugger shows of it. */
 static void push_instruction(lua_State *L, const soma_program *p, unsigned core,
                              const soma_instruction *i) {
   char *text;
@@ -40,6 +43,7 @@ static void push_instruction(lua_State *L, const soma_program *p, unsigned core,
     lb_set_text(L, "file", i->file);
     lb_set_count(L, "line", i->line);
   }
+  /* A branch has a target, which may have no label. */
   if (i->target >= 0) lb_set_count(L, "target", (uint64_t)i->target);
   if (i->call > 0) {
     push_calls(L, p, i->call);
@@ -48,16 +52,19 @@ static void push_instruction(lua_State *L, const soma_program *p, unsigned core,
   if (soma_instruction_text(p, core, i->engine, i->pc, &text, &n) != SOMA_OK)
     luaL_error(L, "instructions: out of memory");
   lua_pushlstring(L, text, n);
+  /* The text comes from malloc; Lua gets a copy. */
   soma_bytes_free(text);
   lua_setfield(L, -2, "text");
 }
 
+/* Labels are compared whole. */
 static bool fits(const wanted *w, const soma_instruction *i) {
   return w->label == NULL || (i->label != NULL && strcmp(i->label, w->label) == 0);
 }
 
 /* Whether the text of a line is that instruction, and not a line of a kernel that stands for it. */
 static bool reads_as(const char *text, const char *name) {
+  /* A letter, digit or underscore would go on with another mnemonic. */
   size_t n = strlen(name);
   return strncmp(text, name, n) == 0 && text[n] != '_' && !isalnum((unsigned char)text[n]);
 }
@@ -75,14 +82,17 @@ static bool begins(const wanted *w, const soma_instruction *i, const char *head)
 static void add_engine(lua_State *L, const soma_program *p, wanted *w, soma_engine e) {
   soma_instruction i;
   const char *head = NULL;
+  /* Code of one engine and core at a time. */
   uint32_t last = 0, n = soma_program_instructions(p, w->core, e), pc = 0, until = n;
   if (w->pc >= 0) {
-    /* A pc beyond the code finds nothing. */
+    /* A pc beyond the code finds nothing.
+     * Otherwise the loop sees this one pc. */
     pc = w->pc < (lua_Integer)n ? (uint32_t)w->pc : n;
     until = pc < n ? pc + 1 : n;
   }
   for (; pc < until && w->most > 0; pc++) {
-    /* Only the instructions of that line. */
+    /* Only the instructions of that line.
+     * The next instruction of that line, or the end. */
     if (w->line >= 0) pc = soma_program_line(p, w->core, e, w->file, (uint32_t)w->line, pc);
     if (pc >= until || soma_program_instruction(p, w->core, e, pc, &i, sizeof i) != SOMA_OK) return;
     if (!fits(w, &i)) continue;
@@ -91,6 +101,7 @@ static void add_engine(lua_State *L, const soma_program *p, wanted *w, soma_engi
     last = pc;
     if (!begins(w, &i, head)) continue;
     head = i.name;
+    /* As soon as there are enough, the loop ends. */
     w->most--;
     push_instruction(L, p, w->core, &i);
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
@@ -106,6 +117,7 @@ int lb_program_instructions(lua_State *L) {
   if (!lua_isnil(L, 2)) luaL_checktype(L, 2, LUA_TTABLE);
   lb_options(L, 2, "instructions", known);
   wanted w = {.engine = -1,
+              /* core=0 unless the options say 1. */
               .core = (unsigned)lb_integer(L, 2, "instructions", "core", 0, ISA_MAX_CORES - 1, 0),
               .file = lb_string(L, 2, "instructions", "file"),
               .label = lb_string(L, 2, "instructions", "label"),
@@ -116,9 +128,11 @@ int lb_program_instructions(lua_State *L) {
   const char *engine = lb_string(L, 2, "instructions", "engine");
   if (engine != NULL && (w.engine = lb_sequencer_named(engine)) < 0)
     return luaL_error(L, "instructions: " LB_NO_SEQUENCER, engine);
+  /* A line means nothing without its file. */
   if ((w.line >= 0) != (w.file != NULL))
     return luaL_error(L, "instructions: options 'file' and 'line' go together");
   lua_newtable(L);
+  /* Engines in the order of the machine, CC sequencers last. */
   for (int e = 0; soma_engine_name((soma_engine)e) != NULL; e++)
     if (w.engine < 0 || w.engine == e) add_engine(L, p->p, &w, (soma_engine)e);
   return 1;
@@ -130,6 +144,7 @@ int lb_program_loop(lua_State *L) {
   soma_engine e = (soma_engine)lb_sequencer(L, 2);
   lua_Integer pc = luaL_checkinteger(L, 3), core = luaL_optinteger(L, 4, 0);
   uint32_t top, end;
+  /* Nothing rather than an error: a debugger asks about any place. */
   if (pc < 0 || pc > UINT32_MAX || core < 0 || core >= ISA_MAX_CORES) return 0;
   if (soma_program_loop(p->p, (unsigned)core, e, (uint32_t)pc, &top, &end) != SOMA_OK) return 0;
   lua_pushinteger(L, top);
@@ -144,6 +159,7 @@ static int push_names(lua_State *L, const char *what,
   const lb_program *p = lb_check_program(L, 1);
   unsigned core = lb_core_number(L, 2, what);
   lua_newtable(L);
+  /* Numbers without a name are left out. */
   for (uint32_t i = 0, n = 0; i < MOST; i++) {
     const char *s = name(p->p, core, i);
     if (s == NULL) continue;

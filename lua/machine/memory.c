@@ -4,8 +4,11 @@
 #include "machine.h"
 
 #define MEMORY_CLASS "soma.memory"
+/* A bound for options, so that a product cannot overflow; the machine has the exact
+ * one. */
 enum { MAX_BYTES = 1 << 20 }; /* more than a partition of any target has */
 
+/* One value that says which memory; the core is a user value. */
 void lb_push_memory(lua_State *L, int index, soma_memory which) {
   soma_memory *m = lua_newuserdatauv(L, sizeof *m, 1);
   *m = which;
@@ -28,6 +31,7 @@ typedef struct place {
 /* Pushes the core, which the memory object keeps reachable. */
 static place check_memory(lua_State *L) {
   const soma_memory *which = luaL_checkudata(L, 1, MEMORY_CLASS);
+  /* The core is left on the stack, as find_tile needs its program. */
   lua_getiuservalue(L, 1, 1);
   const lb_core *core = lua_touserdata(L, -1);
   if (core->m == NULL) luaL_error(L, "%s: the core is closed", memory_name(*which));
@@ -37,12 +41,14 @@ static place check_memory(lua_State *L) {
   return (place){.m = core->m, .which = *which};
 }
 
+/* Tiles are found in the program of the run that started last. */
 static soma_tile_info find_tile(lua_State *L, const char *name, place *at) {
   soma_tile_info info = {0};
   lua_getiuservalue(L, -1, LB_CORE_PROGRAM);
   const lb_program *p = lua_touserdata(L, -1);
   if (p == NULL || p->p == NULL) luaL_error(L, "tile '%s': the core has no program yet", name);
   if (!lb_program_tile(p->p, name, &info)) luaL_error(L, "the program has no tile '%s'", name);
+  /* A name of the other memory is more likely a mistake than a wish. */
   if (info.memory != at->which)
     luaL_error(L, "tile '%s' is in %s, not in %s", name, memory_name(info.memory),
                memory_name(at->which));
@@ -53,6 +59,7 @@ static soma_tile_info find_tile(lua_State *L, const char *name, place *at) {
   return info;
 }
 
+/* As the tile's bytes lie: dense in each partition. */
 static lt_tensor tile_layout(const soma_tile_info *info) {
   lt_tensor t = {.dtype = (unsigned)info->dtype, .ndim = info->ndim};
   for (uint32_t d = 0; d < info->ndim; d++) t.shape[d] = info->shape[d];
@@ -60,6 +67,7 @@ static lt_tensor tile_layout(const soma_tile_info *info) {
   return t;
 }
 
+/* Partition by partition, since each has its own bytes. */
 static void transfer(lua_State *L, const place *at, unsigned char *data, bool write) {
   soma_status s = SOMA_OK;
   for (uint32_t i = 0; i < at->n && s == SOMA_OK; i++, data += at->bytes)
@@ -70,6 +78,7 @@ static void transfer(lua_State *L, const place *at, unsigned char *data, bool wr
   if (s != SOMA_OK) lb_fail(L, memory_name(at->which), at->m, s);
 }
 
+/* A pair has two of each memory. */
 static unsigned core_option(lua_State *L, int arg, const char *what) {
   return (unsigned)lb_integer(L, arg, what, "core", 0, ISA_MAX_CORES - 1, 0);
 }
@@ -83,6 +92,7 @@ static int memory_read(lua_State *L) {
   lua_settop(L, 3);
   /* With a tile the core is in a table of its own. */
   unsigned core = lua_type(L, 2) == LUA_TSTRING ? lb_core_number(L, 3, "read") : 0;
+  /* Nothing but the memory and the place is left. */
   lua_settop(L, 2);
   place at = check_memory(L);
   at.core = core;
@@ -99,6 +109,7 @@ static int memory_read(lua_State *L) {
     at.offset = (uint64_t)lb_integer(L, 2, "read", "offset", 0, INT32_MAX, 0);
     want.dtype = lb_dtype_option(L, 2, "read", ISA_uint8);
     lua_Integer each = isa_dtype_bytes(want.dtype);
+    /* Without a count; with one it is not used. */
     lua_Integer bytes = lb_integer(L, 2, "read", "bytes", 0, MAX_BYTES, 0);
     /* A count, or so many bytes. */
     lua_Integer count = lb_integer(L, 2, "read", "count", 0, MAX_BYTES, bytes / each);
@@ -109,6 +120,7 @@ static int memory_read(lua_State *L) {
     want.shape[1] = count;
     at.bytes = (uint64_t)(count * each);
   }
+  /* The tensor is made first: an error in the transfer frees it. */
   lt_tensor *t = lt_new(L, want.dtype, want.ndim, want.shape);
   transfer(L, &at, t->data, false);
   return 1;
@@ -120,6 +132,7 @@ static int memory_read(lua_State *L) {
 static int memory_write(lua_State *L) {
   static const char *const known[] = {"partition", "offset", "core", NULL};
   lua_settop(L, 4);
+  /* With a place the core is an option of the place. */
   unsigned core = lua_type(L, 2) == LUA_TSTRING ? lb_core_number(L, 4, "write") : 0;
   lua_settop(L, 3);
   const lt_tensor *t = lt_make_dense(L, 3);
@@ -128,6 +141,7 @@ static int memory_write(lua_State *L) {
   if (lua_type(L, 2) == LUA_TSTRING) {
     soma_tile_info info = find_tile(L, lua_tostring(L, 2), &at);
     lt_tensor want = tile_layout(&info);
+    /* Type and shape must agree, as nothing here converts. */
     if (t->dtype != want.dtype || t->ndim != want.ndim ||
         memcmp(t->shape, want.shape, t->ndim * sizeof *t->shape) != 0)
       return luaL_error(L, "write: tile '%s' is %s, the tensor %s", lua_tostring(L, 2),
@@ -138,12 +152,14 @@ static int memory_write(lua_State *L) {
     at.core = core_option(L, 2, "write");
     at.partition = (uint32_t)lb_integer(L, 2, "write", "partition", 0, ISA_PMAX - 1, 0);
     at.offset = (uint64_t)lb_integer(L, 2, "write", "offset", 0, INT32_MAX, 0);
+    /* A vector is one partition's bytes. */
     int64_t rows = t->ndim > 1 ? t->shape[0] : 1;
     if (rows > ISA_PMAX)
       return luaL_error(L, "write: %s has more rows than the memory's 128 partitions",
                         lt_push_type(L, t));
     /* An empty tensor writes nothing. */
     at.n = t->size > 0 ? (uint32_t)rows : 0;
+    /* An empty tensor has no rows to divide by. */
     at.bytes = rows > 0 ? (uint64_t)(t->size / rows * isa_dtype_bytes(t->dtype)) : 0;
   }
   transfer(L, &at, t->data, true);

@@ -5,11 +5,13 @@
 #define SNAPSHOT_CLASS "soma.world_snapshot"
 
 void lb_add_stopped(lua_State *L, const lb_run *run, uint32_t r) {
+  /* The runs of the world are in the table at 5. */
   lua_getfield(L, 5, "stopped");
   lb_push_hits(L, run);
   lua_Integer n = (lua_Integer)lua_rawlen(L, -1), have = (lua_Integer)lua_rawlen(L, -2);
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, -1, i);
+    /* A stop's hit does not know its rank. */
     lb_set_count(L, "rank", r);
     lua_rawseti(L, -3, have + i);
   }
@@ -20,6 +22,7 @@ void lb_add_stopped(lua_State *L, const lb_run *run, uint32_t r) {
 
 /* w:step(rank, engine, {core, faults}): until that engine has issued one more instruction. */
 static int world_step(lua_State *L) {
+  /* The options come to 4, where lb_world_go looks for faults. */
   lua_settop(L, 4);
   const lb_world *x = lb_check_world(L, 1);
   lua_Integer r = luaL_checkinteger(L, 2);
@@ -33,7 +36,8 @@ static int world_step(lua_State *L) {
                                                                    ISA_MAX_CORES - 1, 0)});
 }
 
-/* w:step_event({faults}): one event of the rank whose is next. */
+/* w:step_event({faults}): one event of the rank whose is next.
+ * Nothing else is taken. */
 static int world_step_event(lua_State *L) {
   lua_settop(L, 2);
   lua_settop(L, 4);
@@ -45,6 +49,7 @@ static int world_step_event(lua_State *L) {
 static int world_until_time(lua_State *L) {
   lua_settop(L, 3);
   lua_Number ns = luaL_checknumber(L, 2);
+  /* The bound keeps the product within the clock's range. */
   luaL_argcheck(L, ns >= 0 && ns < 1e13, 2, "expected a time in nanoseconds, 0 to 1e13");
   lua_settop(L, 4);
   lua_rotate(L, 3, 1);
@@ -57,12 +62,14 @@ static int world_until_time(lua_State *L) {
 
 typedef struct snapshot {
   soma_world_snapshot *s; /* NULL: closed */
+  /* The time it is of, which the debugger asks for. */
   soma_time time;
 } snapshot;
 
 static int snapshot_close(lua_State *L) {
   snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
   soma_world_snapshot_free(s->s);
+  /* Zeroed, so that closing twice is fine. */
   *s = (snapshot){0};
   return 0;
 }
@@ -77,6 +84,7 @@ static void push_class(lua_State *L) {
                                   {"__close", snapshot_close},
                                   {"__index", snapshot_index},
                                   {NULL, NULL}};
+  /* Made when the first snapshot is. */
   if (luaL_newmetatable(L, SNAPSHOT_CLASS)) luaL_setfuncs(L, meta, 0);
 }
 
@@ -84,11 +92,13 @@ static void push_class(lua_State *L) {
 static int world_snapshot(lua_State *L) {
   lua_settop(L, 2);
   lb_world *x = lb_check_world(L, 1);
+  /* Another snapshot of the same world, of which unchanged memory is shared. */
   const snapshot *before = lua_isnil(L, 2) ? NULL : luaL_checkudata(L, 2, SNAPSHOT_CLASS);
   snapshot *s = lua_newuserdatauv(L, sizeof *s, 0);
   *s = (snapshot){.time = soma_world_time(x->w)};
   push_class(L);
   lua_setmetatable(L, -2);
+  /* Fails without memory only after the object is there to free what it got. */
   if (soma_world_keep(x->w, before ? before->s : NULL, &s->s) != SOMA_OK)
     return lb_world_fail(L, "snapshot", x);
   lb_account(L, soma_world_snapshot_bytes(s->s));
@@ -97,6 +107,7 @@ static int world_snapshot(lua_State *L) {
 
 /* The run at rank r of the table at 5 becomes that of the world, NULL: none. */
 static void renew(lua_State *L, uint32_t r, soma_run *now) {
+  /* The Lua object stays the same, so that scripts that hold it go on. */
   lua_rawgeti(L, 5, (lua_Integer)r);
   lb_run *run = lua_touserdata(L, -1);
   run->r = now;
@@ -112,6 +123,7 @@ static void renew(lua_State *L, uint32_t r, soma_run *now) {
 /* w:restore(snapshot): back to it, or forward; the table of runs. */
 static int world_restore(lua_State *L) {
   lua_settop(L, 2);
+  /* Neither a running world nor a closed one goes back. */
   lb_world *x = lb_check_world(L, 1);
   const snapshot *s = luaL_checkudata(L, 2, SNAPSHOT_CLASS);
   luaL_argcheck(L, s->s != NULL, 2, "the snapshot is closed");
@@ -123,7 +135,8 @@ static int world_restore(lua_State *L) {
     if (x->cores[r]->traces)
       return luaL_error(L, "restore: a world that is recorded cannot go back");
   soma_status status = soma_world_return(x->w, s->s);
-  /* Then the world stands where it stood, and so do its runs; other failures have broken it. */
+  /* Then the world stands where it stood, and so do its runs; other failures have broken it.
+   * Otherwise each run has to be asked for anew. */
   bool kept = status == SOMA_OK || status == SOMA_ARG || status == SOMA_BUSY;
   for (uint32_t r = 0; r < x->ranks && (status == SOMA_OK || !kept); r++)
     renew(L, r, soma_world_run(x->w, r));
@@ -132,6 +145,7 @@ static int world_restore(lua_State *L) {
   lua_setfield(L, 5, "fault");
   lua_pushnil(L);
   lua_setfield(L, 5, "kind");
+  /* Stops, collectives and links are those of the new moment. */
   lb_world_finish(L, x);
   lua_settop(L, 5);
   return 1;

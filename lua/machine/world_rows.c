@@ -8,6 +8,7 @@ void lb_push_collectives(lua_State *L, const soma_world *w) {
   lua_Integer n = 0;
   lua_newtable(L);
   for (uint32_t r = 0; r < soma_world_ranks(w); r++) {
+    /* i counts the collectives of one rank. */
     soma_collective c;
     for (uint32_t i = 0; soma_world_collective(w, r, i, &c) == SOMA_OK; i++) {
       lua_createtable(L, 0, 13);
@@ -15,12 +16,14 @@ void lb_push_collectives(lua_State *L, const soma_world *w) {
       lb_set_count(L, "core", c.core);
       lb_set_count(L, "ranks", c.ranks);
       lb_set_count(L, "bytes", c.bytes);
+      /* Issue to end, as the rank saw it. */
       lb_set_count(L, "pc", c.pc);
       lb_set_ns(L, "start_ns", c.issued);
       lb_set_ns(L, "end_ns", c.end);
       lb_set_ns(L, "ns", c.end - c.issued);
       lb_set_text(L, "op", c.op);
       lb_set_text(L, "algorithm", c.algorithm);
+      /* Without a line table there is no place. */
       if (c.file) lua_pushfstring(L, "%s:%d", c.file, (int)c.line);
       if (c.file) lua_setfield(L, -2, "place");
       lb_set_number(L, "algbw", c.algbw);
@@ -30,6 +33,7 @@ void lb_push_collectives(lua_State *L, const soma_world *w) {
   }
 }
 
+/* Devices by number, everything else by a word. */
 static void push_end(lua_State *L, int end) {
   if (end >= 0)
     lua_pushinteger(L, end);
@@ -41,6 +45,7 @@ static void push_end(lua_State *L, int end) {
 void lb_push_links(lua_State *L, const soma_world *w) {
   soma_link_row r;
   lua_newtable(L);
+  /* All links, also those that carried nothing. */
   for (uint32_t i = 0; soma_world_link(w, i, &r) == SOMA_OK; i++) {
     lua_createtable(L, 0, 10);
     push_end(L, r.from);
@@ -66,10 +71,12 @@ void lb_push_world_findings(lua_State *L, const soma_world *w) {
   for (uint32_t i = 0; soma_world_finding_at(w, i, &f, sizeof f) == SOMA_OK; i++) {
     lua_createtable(L, 0, 5);
     lb_set_text(L, "check", soma_check_name(f.first.check));
+    /* Text of a finding ends with a newline. */
     lua_pushlstring(L, f.first.text, strlen(f.first.text) - 1); /* without the newline */
     lua_setfield(L, -2, "text");
     lb_set_text(L, "file", f.first.file);
     if (f.first.line) lb_set_count(L, "line", f.first.line);
+    /* The ranks in which it was found. */
     lua_createtable(L, (int)f.nranks, 0);
     for (uint32_t r = 0; r < f.nranks; r++) {
       lua_pushinteger(L, (lua_Integer)f.ranks[r]);

@@ -2,9 +2,7 @@
 #include "world_impl.h"
 
 static uint32_t devices_of(const soma_world *w) { return w->instance->devices * w->instances; }
-static uint32_t ranks_of_device(const soma_world *w) {
-  return w->target.cores / w->o.lnc;
-}
+static uint32_t ranks_of_device(const soma_world *w) { return w->target.cores / w->o.lnc; }
 
 /* ---- What happens ------------------------------------------------------------------------- */
 

@@ -264,9 +264,8 @@ static void find_spare(vm_plan *p) {
 
 static bool same_ready(const cc_ready *k, const cc_call *x, const vm_cc_shape *s) {
   return k->algorithm == s->algorithm && k->rings == (s->order[1] != NULL) &&
-         k->groups == s->groups && k->n == x->ranks_n &&
-         k->stream == x->stream && k->by_channel == x->by_channel &&
-         k->pairs == (isa_ops[x->op].form == ISA_FORM_PERMUTE) &&
+         k->groups == s->groups && k->n == x->ranks_n && k->stream == x->stream &&
+         k->by_channel == x->by_channel && k->pairs == (isa_ops[x->op].form == ISA_FORM_PERMUTE) &&
          memcmp(k->ranks, x->ranks, k->n * sizeof *k->ranks) == 0;
 }
 
