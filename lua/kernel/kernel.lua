@@ -293,18 +293,18 @@ function Kernel.__index(k, key)
 end
 Kernel.__name = "soma.kernel"
 
-local known = {target = "string", cores = "number", spill = "boolean", keep_order = "boolean", fixed_engines = "boolean",
+local known = {target = "string", cores = "number", spill = "boolean", advice = "boolean", keep_order = "boolean", fixed_engines = "boolean",
                copies = "boolean", sbuf_bytes = "number", optimize = "number", front_end = "string",
                policy = "number", without = "number"} -- these two: for tests/bench/policies.lua
 
 local function new(o, core)
   if type(o) ~= "table" then error("kernel takes a table of options, not " .. tostring(o), 3) end
   for name, value in pairs(o) do
-    if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, cores, fixed_engines, front_end, keep_order, optimize, sbuf_bytes, spill, target"):format(tostring(name)), 3) end
+    if not known[name] then error(("kernel: unknown option '%s'; it takes: advice, copies, cores, fixed_engines, front_end, keep_order, optimize, sbuf_bytes, spill, target"):format(tostring(name)), 3) end
     if type(value) ~= known[name] then error(("kernel: option '%s' must be a %s, not a %s"):format(name, known[name], type(value)), 3) end
   end
   -- As soma_kernel.h numbers them; 32 is that of advice, which is tried only when it is asked for.
-  local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | 32 | (o.policy or 0)
+  local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | (o.advice == false and 0 or 32) | (o.policy or 0)
   if o.sbuf_bytes and (math.type(o.sbuf_bytes) ~= "integer" or o.sbuf_bytes < 1 or o.sbuf_bytes > 1 << 30) then
     error("kernel: sbuf_bytes must be a whole number of bytes, not " .. o.sbuf_bytes, 3)
   end

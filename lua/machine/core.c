@@ -469,6 +469,13 @@ static int core_index(lua_State *L) {
   return 1;
 }
 
+/* core:clear() */
+static int core_clear(lua_State *L) {
+  lb_core *core = lb_check_core(L, 1);
+  soma_status s = soma_machine_clear(core->m);
+  return s == SOMA_OK ? 0 : lb_fail(L, "clear", core->m, s);
+}
+
 const luaL_Reg lb_core_functions[] = {{"core", lb_new_core}, {NULL, NULL}};
 
 void lb_open_core(lua_State *L) {
@@ -478,6 +485,7 @@ void lb_open_core(lua_State *L) {
                                      {"start", lb_core_start},
                                      {"resume", lb_core_resume},
                                      {"close", core_close},
+                                     {"clear", core_clear},
                                      {"custom", lb_core_custom},
                                      {"semaphore", core_semaphore},
                                      {"set_semaphore", core_set_semaphore},

@@ -28,10 +28,11 @@ void vm_ck_shadow_touch(vm_ck_shadow *s, uint64_t lo, uint64_t hi) {
     s->touched |= UINT64_C(1) << i;
 }
 
-void vm_ck_shadows_settle(const vm_core *c) {
+void vm_ck_shadow_settle(const vm_core *c, const vm_box *b) {
+  struct vm_check *k = c->check;
   vm_ck_pay_all(c);
-  for (unsigned i = 0; i < ISA_MAX_CORES; i++)
-    c->check->sbuf[i].touched = c->check->psum[i].touched = UINT64_MAX;
+  if (b && b->space == ISA_SBUF) vm_ck_shadow_touch(&k->sbuf[b->core], b->lo, b->hi);
+  if (b && b->space == ISA_PSUM) vm_ck_shadow_touch(&k->psum[c->number], b->lo, b->hi);
 }
 
 vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
@@ -191,7 +192,7 @@ void vm_ck_shadow_walk(vm_saver *s, uint8_t *at, uint64_t bytes, uint64_t *reach
 
 static void walk_shadows(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
-  if (k->shadowed) vm_ck_shadows_settle(c);
+  vm_ck_pay_all(c);
   for (unsigned core = 0; k->shadowed && core < c->prog->ncores; core++) {
     uint64_t *reach = vm_ck_core(c, core)->mem.reach; /* marks are where something was written */
     size_t sbuf = c->mem.sbuf_pitch, psum = c->mem.psum_pitch;
@@ -199,6 +200,9 @@ static void walk_shadows(vm_saver *s, vm_core *c) {
       vm_ck_shadow_walk(s, k->sbuf[core].at + p * sbuf, c->target->sbuf_bytes, &reach[0]);
       vm_ck_shadow_walk(s, k->psum[core].at + p * psum, c->target->psum_bytes, &reach[1]);
     }
+    /* Marks that were read lie in reach. */
+    vm_ck_shadow_touch(&k->sbuf[core], 0, reach[0]);
+    vm_ck_shadow_touch(&k->psum[core], 0, reach[1]);
   }
 }
 

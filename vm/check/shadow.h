@@ -31,9 +31,9 @@ void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
 vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
 /* Bytes lo .. hi - 1 of partitions of SBUF's or PSUM's may be marked from here on. */
 void vm_ck_shadow_touch(vm_ck_shadow *s, uint64_t lo, uint64_t hi);
-/* The same for what lies elsewhere than a view says: the shadow's bytes are all as they should be,
- * and any may be marked. */
-void vm_ck_shadows_settle(const vm_core *c);
+/* Before bytes of a box are marked (NULL: none), some of which may be in no view: the bytes of all
+ * shadows are as they should be. */
+void vm_ck_shadow_settle(const vm_core *c, const vm_box *b);
 /* The first of n bytes of a shadow that a read through `owner` (0: no tile that is `own`) must not
  * find there; NULL: all may be read. */
 const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner);

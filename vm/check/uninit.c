@@ -406,7 +406,7 @@ void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
   vm_ck_shadow *s = sbuf ? &c->check->sbuf[c->number] : &c->check->psum[c->number];
   uint8_t *at = s->at + b->p0 * pitch + b->lo;
-  vm_ck_shadows_settle(c); /* a host writes seldom */
+  vm_ck_shadow_touch(s, b->lo, b->hi);
   for (unsigned p = b->p0; p < b->p1; p++, at += pitch)
     memset(at, VM_CK_ANYONE, (size_t)(b->hi - b->lo));
 }
@@ -435,7 +435,7 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
     vm_dma_walk_src(s->t, (unsigned)side, &w->w);
   const vm_view *v = side_of(s->t, side);
   /* An index may lead to bytes that are not in the view. */
-  if (!is_plain(s->t) && v->space != ISA_HBM) vm_ck_shadows_settle(c);
+  if (!is_plain(s->t)) vm_ck_shadow_settle(c, side < 0 ? &s->t->all[0] : NULL);
   vm_view shadowed = vm_ck_shadow_of(c, v);
   uint64_t off;
   /* A tensor without a shadow counts as written. */
