@@ -262,7 +262,10 @@ static int mask_leaves_all(const py_call *c, const py_given *g, bool into) {
   PyObject *mask = g->of[c->mask];
   int all = Py_TYPE(mask) == py.mask && (!into || (c->conditions & STORES));
   for (int i = 0; i < c->fields && all > 0; i++)
-    if (g->view[i]) all = g->view[i]->bound ? 0 : py_mask_leaves_all((py_mask *)mask, g->view[i]);
+    if (g->view[i])
+      all = g->view[i]->bound
+                ? 0
+                : py_mask_leaves_all((py_mask *)mask, g->view[i]->dim, g->view[i]->ndim);
   return all;
 }
 

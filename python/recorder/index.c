@@ -294,6 +294,25 @@ static PyObject *index_multiply(PyObject *a, PyObject *b) {
   return of_number((py_index *)a, k, 0, PY_PRODUCT);
 }
 
+/* x // k or x % k, where that is an index again; the class has the message. */
+static PyObject *divided(PyObject *a, PyObject *b, int rest) {
+  int64_t k = 0;
+  if (!PyObject_TypeCheck(a, py.own_index)) Py_RETURN_NOTIMPLEMENTED;
+  int found = py_whole(b, &k);
+  if (found < 0) return NULL;
+  py_index *x = (py_index *)a, *y = found ? py_index_new(py_axes(x)) : NULL;
+  soma_view_expr of = py_expr(x);
+  soma_view_error e;
+  if (found && !y) return NULL;
+  if (y && soma_view_divide(&of, k, rest, y->axis, &y->at, &e))
+    return py_index_from(y, rest ? PY_REST : PY_QUOTIENT, x, NULL, k);
+  Py_XDECREF((PyObject *)y);
+  return PyObject_CallMethod(a, "refuse", "sO", rest ? "%" : "//", b);
+}
+
+static PyObject *index_quotient(PyObject *a, PyObject *b) { return divided(a, b, 0); }
+static PyObject *index_rest(PyObject *a, PyObject *b) { return divided(a, b, 1); }
+
 static PyObject *index_compare(PyObject *self, PyObject *other, int op) {
   return py_index_compare(self, other, op);
 }
@@ -405,6 +424,8 @@ static PyType_Slot slots[] = {
     {Py_nb_subtract, index_subtract},
     {Py_nb_multiply, index_multiply},
     {Py_nb_negative, negative},
+    {Py_nb_floor_divide, index_quotient},
+    {Py_nb_remainder, index_rest},
     {Py_mp_subscript, index_subscript},
     {Py_tp_richcompare, index_compare},
     {Py_tp_hash, PyObject_HashNotImplemented},

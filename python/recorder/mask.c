@@ -126,7 +126,7 @@ static int mask_clear(PyObject *self) {
 }
 
 /* The term number i of a mask, whose list others may have changed. */
-static py_index *term_of(py_mask *m, Py_ssize_t i) {
+static py_index *term_of(const py_mask *m, Py_ssize_t i) {
   PyObject *t = PyList_GetItem(m->terms, i);
   if (!t || !PY_IS_INDEX(t)) {
     if (t) PyErr_SetString(PyExc_TypeError, "the terms of a mask are indices");
@@ -135,21 +135,27 @@ static py_index *term_of(py_mask *m, Py_ssize_t i) {
   return (py_index *)t;
 }
 
-static PyObject *get_size(PyObject *self, void *unused) {
-  py_mask *m = (py_mask *)self;
+/* The axes of all terms together, which end at the last one of each; -1 with an error. */
+static Py_ssize_t axes_of(const py_mask *m) {
   Py_ssize_t n = 0;
-  (void)unused;
   for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
     py_index *t = term_of(m, i);
-    if (!t) return NULL;
+    if (!t) return -1;
     n = py_axes(t) > n ? py_axes(t) : n;
   }
-  PyObject *found = PyList_New(n);
+  return n;
+}
+
+static PyObject *get_size(PyObject *self, void *unused) {
+  const py_mask *m = (py_mask *)self;
+  Py_ssize_t n = axes_of(m);
+  (void)unused;
+  PyObject *found = n < 0 ? NULL : PyList_New(n);
   for (Py_ssize_t a = 0; found && a < n; a++) {
     int64_t size = 1;
     for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
       py_index *t = term_of(m, i);
-      Py_ssize_t own = t ? a - (n - py_axes(t)) : -1; /* axes end at the last one */
+      Py_ssize_t own = t ? a - (n - py_axes(t)) : -1;
       if (own >= 0 && t->axis[own].size > size) size = t->axis[own].size;
     }
     PyObject *k = PyLong_FromLongLong(size);
@@ -158,23 +164,17 @@ static PyObject *get_size(PyObject *self, void *unused) {
   return found;
 }
 
-/* Whether a bound holds everywhere in all shapes; -1 with an error. */
-static int holds(const py_index *t, PyObject *const *shapes, Py_ssize_t nshapes) {
-  int64_t low, high, n;
-  if (!py_index_bounds(t, &low, &high)) return -1;
-  if (low < 0) return 0;
-  for (Py_ssize_t s = 0; s < nshapes; s++) {
-    if (!PyTuple_Check(shapes[s])) {
-      PyErr_SetString(PyExc_TypeError, "a shape is a tuple");
-      return -1;
-    }
-    for (Py_ssize_t a = 0; a < py_axes(t) && a < PyTuple_Size(shapes[s]); a++) {
-      /* An axis along which nothing changes does not limit the shape. */
-      if (!t->axis[a].coef || t->axis[a].size < 2) continue;
-      if (!py_number(PyTuple_GetItem(shapes[s], a), &n)) return -1;
-      /* Beyond its own size nothing is known of it. */
-      if (t->axis[a].size < n) return 0;
-    }
+int py_mask_leaves_all(const py_mask *m, const soma_view_dim *dims, Py_ssize_t ndim) {
+  Py_ssize_t axes = axes_of(m);
+  int64_t low, high;
+  if (axes < 0) return -1;
+  for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
+    const py_index *t = term_of(m, i);
+    if (!t || !py_index_bounds(t, &low, &high)) return -1;
+    if (low < 0) return 0;
+    for (Py_ssize_t a = 0, at = axes - py_axes(t); a < py_axes(t) && at < ndim; a++, at++)
+      /* An axis along which nothing changes does not limit; beyond its size nothing is known. */
+      if (t->axis[a].coef && t->axis[a].size > 1 && t->axis[a].size < dims[at].num) return 0;
   }
   return 1;
 }
@@ -182,18 +182,69 @@ static int holds(const py_index *t, PyObject *const *shapes, Py_ssize_t nshapes)
 PyDoc_STRVAR(leaves_all_doc, "Whether it holds everywhere in all of these shapes, as far as each "
                              "bound alone shows, as loops' masks mostly do.");
 static PyObject *leaves_all(PyObject *self, PyObject *const *shapes, Py_ssize_t nshapes) {
-  py_mask *m = (py_mask *)self;
-  /* The size is asked each round: what is called may shorten the list. */
-  for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
-    py_index *t = term_of(m, i);
-    if (!t) return NULL;
-    Py_INCREF((PyObject *)t); /* numbers in shapes may be objects that change the list */
-    int found = holds(t, shapes, nshapes);
-    Py_DECREF((PyObject *)t);
-    if (found < 0) return NULL;
-    if (!found) Py_RETURN_FALSE;
+  int found = 1;
+  for (Py_ssize_t s = 0; s < nshapes && found > 0; s++) {
+    soma_view_dim dims[PY_MAX_DIMS];
+    Py_ssize_t n = PyTuple_Check(shapes[s]) ? PyTuple_Size(shapes[s]) : PY_MAX_DIMS + 1;
+    if (n > PY_MAX_DIMS) {
+      PyErr_SetString(PyExc_TypeError, "a shape is a tuple");
+      return NULL;
+    }
+    for (Py_ssize_t a = 0; a < n; a++)
+      if (!py_number(PyTuple_GetItem(shapes[s], a), &dims[a].num)) return NULL;
+    found = py_mask_leaves_all((py_mask *)self, dims, n);
   }
-  Py_RETURN_TRUE;
+  return found < 0 ? NULL : PyBool_FromLong(found);
+}
+
+/* Cuts the numbers of an axis, in a dict of (first, end), to low .. high - 1. 0 if none are left;
+ * -1 with an error. */
+static int cut(PyObject *ranges, unsigned axis, int64_t low, int64_t high) {
+  PyObject *key = PyLong_FromLong((long)axis), *now = NULL, *known;
+  int64_t lo, hi;
+  int status = -1;
+  if (key && (known = PyDict_GetItemWithError(ranges, key)) != NULL) {
+    if (!py_number(PyTuple_GetItem(known, 0), &lo) || !py_number(PyTuple_GetItem(known, 1), &hi))
+      goto done;
+    low = lo > low ? lo : low;
+    high = hi < high ? hi : high;
+  }
+  now = PyErr_Occurred() ? NULL : Py_BuildValue("(LL)", (long long)low, (long long)high);
+  if (now && PyDict_SetItem(ranges, key, now) == 0) status = low < high;
+done:
+  Py_XDECREF(now);
+  Py_XDECREF(key);
+  return status;
+}
+
+PyDoc_STRVAR(limits_doc,
+             "({axis: (first, end)}, terms over several axes, whether nothing is left).");
+static PyObject *limits(PyObject *self, PyObject *none) {
+  const py_mask *m = (py_mask *)self;
+  PyObject *ranges = PyDict_New(), *rest = PyList_New(0), *found = NULL;
+  Py_ssize_t axes = axes_of(m);
+  int left = ranges && rest && axes >= 0 ? 1 : -1;
+  (void)none;
+  for (Py_ssize_t i = 0; left > 0 && i < PyList_Size(m->terms); i++) {
+    PyObject *t = py_index_over(term_of(m, i), axes);
+    unsigned axis = 0;
+    int64_t low, high;
+    soma_view_expr x = t ? py_expr((py_index *)t) : (soma_view_expr){.n = 0};
+    unsigned varies = soma_view_limit(&x, &axis, &low, &high);
+    if (!t)
+      left = -1;
+    else if (varies > 1)
+      left = PyList_Append(rest, t) < 0 ? -1 : 1;
+    else /* what is the same everywhere holds everywhere or nowhere */
+      left = varies ? cut(ranges, axis, low, high) : low < high;
+    Py_XDECREF(t);
+  }
+  if (left >= 0)
+    found =
+        left ? Py_BuildValue("(OOO)", ranges, rest, Py_False) : Py_BuildValue("({}[]O)", Py_True);
+  Py_XDECREF(ranges);
+  Py_XDECREF(rest);
+  return found;
 }
 
 static PyObject *get_said(PyObject *self, void *unused) {
@@ -215,7 +266,9 @@ static PyMemberDef members[] = {
     {0},
 };
 static PyMethodDef methods[] = {
-    {"leaves_all", (PyCFunction)(void (*)(void))leaves_all, METH_FASTCALL, leaves_all_doc}, {0}};
+    {"limits", limits, METH_NOARGS, limits_doc},
+    {"leaves_all", (PyCFunction)(void (*)(void))leaves_all, METH_FASTCALL, leaves_all_doc},
+    {0}};
 static PyType_Slot slots[] = {
     {Py_tp_new, mask_new},           {Py_tp_dealloc, mask_free},
     {Py_tp_traverse, mask_traverse}, {Py_tp_clear, mask_clear},

@@ -344,28 +344,6 @@ PyObject *py_hold_call(PyObject *self, PyObject *p) {
   return (PyObject *)h.tile;
 }
 
-/* ---- Calls of one record --------------------------------------------------------------------- */
-
-/* Whether axis a, of n elements, has a value of the index for each of them. */
-static bool covers(const py_index *t, Py_ssize_t a, int64_t n) {
-  return a >= py_axes(t) || !t->axis[a].coef || t->axis[a].size < 2 || t->axis[a].size >= n;
-}
-
-int py_mask_leaves_all(const py_mask *m, const py_view *v) {
-  int64_t low, high;
-  for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
-    PyObject *term = PyList_GetItem(m->terms, i);
-    /* The list is Python's to change. */
-    if (!term || !PY_IS_INDEX(term)) return 0;
-    const py_index *t = (py_index *)term;
-    if (!py_index_bounds(t, &low, &high)) return -1;
-    if (low < 0) return 0;
-    for (int a = 0; a < v->ndim; a++)
-      if (!covers(t, a, v->dim[a].num)) return 0;
-  }
-  return 1;
-}
-
 PyObject *py_lend_call(PyObject *self, PyObject *tile) {
   if (!PY_IS_VIEW(tile)) {
     PyErr_SetString(PyExc_TypeError, "_lend() takes a tile");

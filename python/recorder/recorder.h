@@ -64,6 +64,8 @@
   X(SUM, "%s + %s")            \
   X(DIFFERENCE, "%s - (%s)")   \
   X(PRODUCT, "%s * (%s)")      \
+  X(QUOTIENT, "(%s) // %s")    \
+  X(REST, "%s %% %s")          \
   X(ARANGE1, "arange(%s)") X(ARANGE2, "arange(%s, %s)") X(ARANGE3, "arange(%s, %s, %s)")
 enum {
 #define X(name, format) PY_##name,
@@ -183,6 +185,10 @@ typedef struct py_mask {
   PyObject *terms, *said, *ranges;
   char equal;
 } py_mask;
+
+/* Whether each bound of a mask alone holds in all of a shape; 0 if that takes a closer look; -1
+ * with an error. */
+int py_mask_leaves_all(const py_mask *m, const soma_view_dim *dims, Py_ssize_t ndim);
 
 bool py_index_add_types(PyObject *module);
 bool py_mask_add_types(PyObject *module);
@@ -315,8 +321,6 @@ bool py_flush(py_recording *r);
 /* Lets the held back instructions of `value` write `view` instead. 1; 0 if they cannot, or if the
  * result would not have the same bits; -1 with an error. */
 int py_retarget(py_recording *r, py_view *value, py_view *view);
-/* Whether each bound of a mask alone holds in all of a view; 0 if that takes a closer look. */
-int py_mask_leaves_all(const py_mask *m, const py_view *v);
 /* x[key] = value. */
 int py_view_assign(PyObject *self, PyObject *key, PyObject *value);
 /* The same where `view`, which it takes over, is x[key]; NULL with an error. */

@@ -3,7 +3,8 @@ objects, and index tiles in SBUF."""
 from . import tensor as T
 from .checked import whole
 from .errors import KernelError, NotBuilt
-from .index import DynSlice, Index, Mask
+from .index import DynSlice, Index
+from .masks import Mask
 from .register import IndexAt, RegisterValue
 from .under import Masked, PastEnd, as_asked
 

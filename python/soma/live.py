@@ -18,7 +18,8 @@ import numpy as np
 
 from . import record
 from .blocks import Blocks
-from .index import DynSlice, Index, Mask
+from .index import DynSlice, Index
+from .masks import Mask
 from .native import _soma
 from .register import Register, RegisterValue
 from .tensor import Tensor

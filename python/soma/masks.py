@@ -1,10 +1,100 @@
-"""What a mask leaves: bounds of single axes, and terms over several."""
+"""Masks, and what one leaves: bounds of single axes, and terms over several."""
+import dis
 import math
+import sys
 
 import numpy as np
 
+from . import record
 from .errors import KernelError
-from .index import Mask
+from .index import Index
+from .native import _soma
+
+
+class Mask(_soma.Mask):
+    """A conjunction of `term >= 0`, where each term is an Index. `size` are the axes that it is
+    over."""
+
+    __slots__ = ()
+
+    text = property(lambda self: Index.string(self.said))
+
+    def __repr__(self):
+        return self.text
+
+    def joined(self):
+        """This mask and the one on the left of an `and`, or of a comparison that goes on."""
+        left, code, line = _soma.waiting.pop()
+        frame = sys._getframe(1)
+        if frame.f_code is not code:
+            raise KernelError("the mask %s has no truth value: join masks with `&`" % left.text,
+                              record.shown(code.co_filename), line)
+        return Mask(left.terms + self.terms, ("(%s) & (%s)", left.said, self.said), self.equal)
+
+    def __and__(self, other):
+        if other is True or other is None:
+            return self
+        if other is False:
+            return other
+        if not isinstance(other, Mask):
+            return NotImplemented
+        return Mask(self.terms + other.terms, ("(%s) & (%s)", self.said, other.said))
+
+    __rand__ = __and__
+
+    def __or__(self, other):
+        if other is True or other is False:
+            return True if other else self
+        if not isinstance(other, Mask):
+            return NotImplemented
+        for a, b in ((self, other), (other, self)):
+            if mask_ranges(a)[2] or (_implies(a, b) and not mask_ranges(b)[2]):
+                return b
+        raise KernelError("mask (%s) | (%s): a mask takes only bounds joined by `&`"
+                          % (self.text, other.text))
+
+    __ror__ = __or__
+
+    def __invert__(self):
+        if len(self.terms) != 1:
+            raise KernelError("~(%s): only a single bound can be negated" % self.text)
+        return Mask([self.terms[0] * -1 + -1], ("~(%s)", self.said))
+
+    def __bool__(self):
+        """`a < i < b` and `m and n` ask a mask whether it is true. In both, the second part is made
+        right after this, and holds together with this one; anything else is refused."""
+        frame = sys._getframe(1)
+        if not _is_and(frame):
+            raise KernelError("the mask %s differs over its axes: it cannot decide an `if`; join "
+                              "masks with `&`" % self.text)
+        _soma.waiting.append((self, frame.f_code, frame.f_lineno))
+        return True
+
+
+_soma.use(Mask=Mask)
+
+
+def _is_and(frame):
+    """Whether the current instruction asks for the truth value of the left side of an `and`: then
+    the jump that leaves it keeps or copies the value."""
+    code = frame.f_code
+    last = None
+    for i in dis.get_instructions(code):
+        if i.offset >= frame.f_lasti and i.opname not in ("TO_BOOL", "CACHE"):
+            if i.opname == "JUMP_IF_FALSE_OR_POP":
+                return True
+            return i.opname == "POP_JUMP_IF_FALSE" and last in ("COPY", "TO_BOOL")
+        if i.opname != "CACHE":
+            last = i.opname if i.opname != "TO_BOOL" or last != "COPY" else "COPY"
+    return False
+
+
+def _implies(a, b):
+    """Whether a holds only where b does, as far as bounds of one axis show."""
+    (ranges, rest, _), (others, more, _) = mask_ranges(a), mask_ranges(b)
+    return not rest and not more and all(
+        axis in ranges and lo <= ranges[axis][0] and ranges[axis][1] <= hi
+        for axis, (lo, hi) in others.items())
 
 
 class Ranges(tuple):
@@ -23,7 +113,8 @@ def mask_ranges(mask):
     if not isinstance(mask, Mask):
         raise KernelError("mask=%r: a mask is made of comparisons of indices" % (mask,))
     if mask.ranges is None:
-        mask.ranges = Ranges(_mask_ranges(mask))
+        ranges, rest, empty = mask.limits()
+        mask.ranges = Ranges(_several(ranges, rest) if rest else (ranges, rest, empty))
     return mask.ranges
 
 
@@ -39,30 +130,6 @@ def effective(mask, *shapes):
             if lo or (axis < len(shape) and hi < shape[axis]):
                 return mask
     return None
-
-
-def _mask_ranges(mask):
-    ranges, rest = {}, []
-    for t in mask.terms:
-        varies = t.varies
-        if not varies:
-            if t.const < 0:
-                return {}, [], True
-            continue
-        if len(varies) > 1:
-            rest.append(t)
-            continue
-        a, = varies
-        c, n = t.coef[a], t.size[a]
-        lo, hi = ranges.get(a, (0, n))
-        if c > 0:
-            lo = max(lo, -(t.const // c))
-        else:
-            hi = min(hi, t.const // -c + 1)
-        if lo >= hi:
-            return {}, [], True
-        ranges[a] = (lo, hi)
-    return _several(ranges, rest) if rest else (ranges, rest, False)
 
 
 def _several(ranges, rest):

@@ -13,7 +13,8 @@ import numpy as np
 from . import record
 from .dtypes import BY_CODE
 from .errors import KernelError
-from .index import DynSlice, Index, Mask  # noqa: F401 - part of this module
+from .index import DynSlice, Index  # noqa: F401 - part of this module
+from .masks import Mask  # noqa: F401 - part of this module
 from .native import _soma
 from .indexing import general
 from .under import Masked, PastEnd, as_asked

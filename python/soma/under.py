@@ -1,8 +1,7 @@
 """Views that a mask is to limit: t[mask], and slices past the end."""
 from . import record
 from .errors import KernelError, NotBuilt
-from .index import Mask
-from .masks import effective
+from .masks import Mask, effective
 
 
 class Masked:

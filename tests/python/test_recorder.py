@@ -19,7 +19,8 @@ import nki.isa as nisa
 import nki.language as nl
 from soma import insn, launch, lib, record
 from soma.errors import KernelError, SomaError
-from soma.index import Index, Mask
+from soma.index import Index
+from soma.masks import Mask
 from soma.native import _soma
 from soma.tensor import Storage, Tensor
 

@@ -11,6 +11,7 @@ import nki.language as nl
 import soma
 from soma.index import Index
 from soma.kernel import pack
+from soma.masks import effective, mask_ranges
 
 
 def copied(view, *arrays, rows=128):
@@ -369,7 +370,6 @@ class Masks(KernelCase):
                         (lambda: 2 <= i and i < 7, (2, 7)), (lambda: -2 * i + 13 >= 0, (0, 7)),
                         (lambda: ~(i < 3), (3, 10)), (lambda: (i < 3) | (i < 7), (0, 7)),
                         (lambda: (i < 3) | (j < 0), (0, 3))):
-            from soma.masks import mask_ranges
             ranges, rest, empty = mask_ranges(m())
             self.assertEqual(ranges.get(0, (0, 10)), want)
             self.assertFalse(rest or empty)
@@ -380,6 +380,22 @@ class Masks(KernelCase):
                 pass
         with self.assertRaisesRegex(soma.KernelError, "cannot decide"):
             (i < 3) or (j < 4)
+
+    def test_a_bound_of_fewer_axes_is_of_the_last_ones(self):
+        x, i, j = data(40, 30), nl.arange(40)[:, None], nl.arange(30)
+        for mask, keep in (((i < 35) & (j < 8), np.s_[:35, :8]), ((j >= 8) & (i < 35),
+                                                                  np.s_[:35, 8:])):
+            @nki.jit
+            def kernel(a, out):
+                nl.store(out[i, j[None, :]], nl.load(a), mask=mask)
+            out, want = np.zeros((2, 40, 30), np.float32)
+            want[keep] = x[keep]
+            kernel(x, out)
+            self.same(out, want, 0, 0)
+        m = (i + j < 50) & (j < 20)
+        self.assertEqual([t.ndim for t in m.limits()[1]], [2])
+        self.assertIsNone(effective((i < 40) & (j < 30), (40, 30)))
+        self.assertIsNotNone(effective((i < 40) & (j < 29), (40, 30)))
 
     def test_a_mask_over_two_axes_keeps_the_rest_of_a_store(self):
         x = data(40, 40)

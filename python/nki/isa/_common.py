@@ -6,10 +6,10 @@ from sys import _getframe
 from soma import insn, kernel, ops, record, words
 from soma.dtypes import find, known
 from soma.errors import KernelError, NotBuilt
-from soma.index import Index, Mask
+from soma.index import Index
 from soma.lib import ROLE_INPUT
 from soma.native import _soma
-from soma.masks import LARGEST, effective, mask_ranges, pieces
+from soma.masks import LARGEST, Mask, effective, mask_ranges, pieces
 from soma.record import recorders
 from soma.tensor import PSUM, SBUF, Storage, Tensor
 from soma.under import Masked

@@ -1,6 +1,7 @@
 """Iota, affine selection, gathers, positions, top-k; random numbers."""
 from soma import dtypes
-from soma.index import Index, Mask
+from soma.index import Index
+from soma.masks import Mask
 from soma.native import _soma
 from soma.ops import alu
 

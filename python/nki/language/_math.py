@@ -8,7 +8,7 @@ import numpy as np
 from soma import dtypes, insn, ops, record
 from soma.dtypes import find, float32, int32
 from soma.errors import KernelError, NotBuilt
-from soma.index import Mask
+from soma.masks import Mask
 from soma.native import _soma
 from soma.tensor import PSUM, SBUF, Tensor
 
