@@ -38,41 +38,55 @@ def general(t, key):
         key = _of_ranges(t, key)
     # A tile of one element is a scalar, and no index tile, unless it is beside index objects.
     advanced = any(isinstance(k, (Index, IndexAt, T.Tensor)) and not _scalar(k) for k in key)
-    plain, moves, past = [], [], []
+    moves, plain, asked = [], [], []
     for d, k in enumerate(key):
-        k, start, reach, beyond = _entry(k, d, t.shape[d], advanced)
+        fixed, as_said, start, reach = _entry(k, d, t.shape[d], advanced)
         if start is not None:
             if d == 0 and t.storage.memory:
                 raise KernelError("%r: the partitions of an operand must be known while the kernel "
-                                  "is built" % (key[d],))
+                                  "is built" % (k,))
             if isinstance(start, RegisterValue):
                 start.stays(d, t.shape[d], *reach)
             moves.append((start, t.steps[d]))
-        if beyond:
-            # The partitions stay a dimension.
-            axis = sum(isinstance(x, slice) or (i == 0 and t.storage.memory > 0)
-                       for i, x in enumerate(plain))
-            past.append((axis,) + beyond)
-        plain.append(k)
-    view = _advanced(t, plain) if advanced else t[tuple(plain)]
+        plain.append(fixed)
+        asked.append(as_said)
+    if advanced:
+        return _moved(_advanced(t, asked, key), moves)
+    view = _moved(t[tuple(plain)], moves)
+    past = [d for d in range(len(key)) if isinstance(plain[d], slice) and asked[d] is not plain[d]]
+    if past:
+        if t.storage.memory and asked[0].__class__ is int:  # the partitions stay a dimension
+            first = asked[0] % t.shape[0]
+            asked[0] = slice(first, first + 1, 1)
+        # A mask limits it, as it does index objects.
+        full = _advanced(t, asked, key)
+        bound, full = full.bound, _moved(full.like(full.shape, full.steps), moves)
+        full.bound = bound
+        # Without ds(): calls without a mask see the view as Python cuts it.
+        if any(isinstance(key[d], DynSlice) for d in past):
+            return full
+        view.bound = PastEnd(full)
+    return view
+
+
+def _moved(view, moves):
     if view.bound is not None and moves:
         raise NotBuilt("an index past the end, limited by a mask, with a register")
     for start, stride in moves:
         view = view.moved_by(start, stride)
-    if past:
-        _keep_past(view, past)
     return view
 
 
 def _entry(k, d, n, advanced):
-    """An entry of a key as (what the module in C takes, the register or scalar tile that moves it
-    or None, how far the entry reaches from there, what _past() says)."""
+    """An entry of a key as what lies in the dimension, and as it is asked for, if a slice goes past
+    the end; the register or scalar tile that moves it, or None; and how far it reaches from
+    there."""
     if isinstance(k, RegisterValue) or (_scalar(k) and not advanced):
-        return 0, k, (0, 0), None
+        return 0, 0, k, (0, 0)
     if isinstance(k, IndexAt):
-        return k.index, k.start, k.index.bounds(), None
+        return k.index, k.index, k.start, k.index.bounds()
     if isinstance(k, (Index, T.Tensor)):
-        return k, None, None, None
+        return k, k, None, None
     if isinstance(k, (slice, DynSlice)):
         start, count, by = _range(k, n, d)
         # Up to the last element that is read, no further.
@@ -80,14 +94,18 @@ def _entry(k, d, n, advanced):
         if not isinstance(start, int):
             if end >= n:
                 raise KernelError("%r of dimension %d, which has %d elements" % (k, d, n))
-            return slice(0, end + 1, by), start, (0, end), None
-        beyond = None if advanced else _past(k, start, count, by, n)
-        return slice(start, (n if beyond else start + end + 1), by), None, None, beyond
+            whole_ = slice(0, end + 1, by)
+            return whole_, whole_, start, (0, end)
+        cut = slice(start, min(start + end + 1, n), by)
+        # Python cuts a slice at the end, and ds() is an error without a mask.
+        stop = start + count if isinstance(k, DynSlice) else whole(k.stop) if not advanced and \
+            by == 1 and k.stop is not None else None
+        return cut, cut if stop is None or stop <= n else slice(start, stop, 1), None, None
     number = whole(k)
     if number is None:
         raise KernelError("index %r of dimension %d: it takes whole numbers, slices, ds(), "
                           "registers and index objects" % (k, d))
-    return number, None, None, None
+    return number, number, None, None
 
 
 def _of_ranges(t, key):
@@ -171,46 +189,13 @@ def _slice_range(k, n, d):
     return start, -(-(stop - start) // step), step
 
 
-def _past(k, start, count, by, n):
-    """(elements asked for, (n, index of the axis), whether Python cuts them off) of a slice or a
-    ds() that goes past the end, else None."""
-    if isinstance(k, DynSlice):
-        asked, cut = count, False
-    else:
-        # Python cuts a slice at the end, and ds() is an error without a mask.
-        stop = None if k.stop is None else whole(k.stop)
-        if stop is None or stop <= n or by != 1:
-            return None
-        asked, cut = stop - start, True
-    # The index that the slice stands for, so that masks are compared with it.
-    return (asked, n, Index([1], [asked], start, str(k)), cut) if start + asked > n else None
-
-
-def _keep_past(view, past):
-    """Lets a view with slices past the end be what it is for calls with a mask, and, if they are
-    Python's slices, what Python makes of it for others."""
-    shape, bound = list(view.shape), []
-    for axis, asked, n, index, _ in past:
-        shape[axis] = asked
-        coef, size = [0] * len(shape), [1] * len(shape)
-        coef[axis], size[axis] = 1, asked
-        bound.append((n, Index(coef, size, index.const, index.said)))
-    # Without ds(): calls without a mask see the view as Python cuts it.
-    if all(cut for *_, cut in past):
-        full = view.like(shape, view.steps)
-        full.bound = bound
-        view.bound = PastEnd(full)
-    else:
-        view.shape, view.bound = tuple(shape), bound
-
-
-def _advanced(t, key):
-    """What makes t[key] of index objects: each of their axes is one axis of the result. A slice at
+def _advanced(t, key, said):
+    """t[key] of index objects and slices: each axis of the former is one of the result. A slice at
     dimension d is axis d if the index objects leave that free, else slices are axes of their own,
-    as in NumPy."""
+    as in NumPy. said: the key as it was written."""
     indices = [k for k in key if isinstance(k, (Index, T.Tensor))]
     # An index tile has a column too.
-    naxes = max([k.ndim for k in indices if isinstance(k, Index)] or [2])
+    naxes = max([k.ndim for k in indices if isinstance(k, Index)] or [2 if indices else 0])
     size = [1] * naxes
     for k in indices:
         tile = isinstance(k, T.Tensor)  # its partitions are axis 0
@@ -227,8 +212,7 @@ def _advanced(t, key):
     for d, k in enumerate(key):
         if isinstance(k, slice):
             count = (k.stop - k.start - 1) // k.step + 1
-            k = _over(len(size), place[d], k.step, count, k.start,
-                      "%d:%d:%d" % (k.start, k.stop, k.step))
+            k = _over(len(size), place[d], k.step, count, k.start, str(said[d]))
         elif isinstance(k, Index):
             at = shift + naxes - k.ndim
             after = len(size) - at - k.ndim
@@ -283,7 +267,7 @@ def _numpy_axes(key, size, slices):
     """Axes of slices and of index objects by NumPy's rule, with the latter side by side."""
     other = [d for d in range(len(key)) if d not in slices]
     # NumPy puts axes of indices in place if they are neighbours, else first.
-    together = other == list(range(other[0], other[-1] + 1))
+    together = other and other == list(range(other[0], other[-1] + 1))
     before = [d for d in slices if d < other[0]] if together else []
     after = [d for d in slices if d not in before]
     place = {d: a for a, d in enumerate(before)}
