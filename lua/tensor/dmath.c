@@ -15,6 +15,7 @@
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1
 #define TWO_OVER_SQRT_PI 0x1.20dd750429b6dp0
 
+/* Horner's scheme: one multiplication and one addition for each coefficient. */
 static double polynomial(double x, const double *c, size_t n) { /* c[0] is the highest power's */
   double r = c[0];
   for (size_t i = 1; i < n; i++) r = r * x + c[i];
@@ -25,12 +26,15 @@ double dm_rint(double x) {
   /* From here on doubles have no fraction, so that adding it rounds to an integer. */
   const double big = 0x1p52;
   double a = dm_abs(x);
+  /* Also for NaN, which is not below. */
   if (!(a < big)) return x;
   double r = (a + big) - big;
+  /* The sign by its bit, so that -0 stays -0. */
   return dm_bits(x) >> 63 ? -r : r;
 }
 
 double dm_floor(double x) {
+  /* Rounding may have gone up; then one less is the floor. */
   double r = dm_rint(x);
   return r > x ? r - 1 : r;
 }
@@ -38,7 +42,8 @@ double dm_floor(double x) {
 /* 2^k for -1022 <= k <= 1023. */
 static double power_of_two(int k) { return dm_from_bits((uint64_t)(k + 1023) << 52); }
 
-/* exp(r) - 1 for |r| <= 0.35: the Taylor series, whose 15th term is below 1e-19 there. */
+/* exp(r) - 1 for |r| <= 0.35: the Taylor series, whose 15th term is below 1e-19 there.
+ * The terms are added from the smallest on, which loses the least. */
 static double expm1_small(double r) {
   double term = r, sum = 0;
   double terms[15];
@@ -55,6 +60,7 @@ double dm_exp(double x) {
   /* The logarithm of the largest double is 709.78; that of half the smallest above 0, -745.13. */
   if (x > 709.8) return HUGE_VAL;
   if (x < -746) return 0;
+  /* x = k ln 2 + r, with |r| at most half of ln 2. */
   double k = dm_rint(x * INV_LN2);
   double r = (x - k * LN2_HI) - k * LN2_LO;
   double v = 1 + expm1_small(r);
@@ -63,16 +69,19 @@ double dm_exp(double x) {
   return v * power_of_two(half) * power_of_two((int)k - half);
 }
 
+/* Beyond 0.35 nothing is lost by the subtraction that matters in double. */
 double dm_expm1(double x) { return dm_abs(x) <= 0.35 ? expm1_small(x) : dm_exp(x) - 1; }
 
 /* 2 atanh(s) for |s| <= 0.172. */
 static double log_series(double s) {
   double s2 = s * s, sum = 0;
+  /* atanh(s) = s + s^3/3 + s^5/5 ...: odd powers only. */
   for (int i = 23; i >= 3; i -= 2) sum = (sum + 1.0 / i) * s2;
   return 2 * (s + s * sum);
 }
 
 double dm_log(double x) {
+  /* The logarithm of infinity is infinity. */
   if (x != x || x == HUGE_VAL) return x;
   if (x < 0) return NAN;
   if (x == 0) return -HUGE_VAL;
@@ -82,6 +91,7 @@ double dm_log(double x) {
     x *= 0x1p54;
     e = -54;
   }
+  /* The exponent without its bias. */
   e += (int)(dm_bits(x) >> 52) - 1023;
   double m = dm_from_bits((dm_bits(x) & 0xfffffffffffff) | (uint64_t)1023 << 52);
   /* Into sqrt(1/2) to sqrt(2), so that (m - 1) / (m + 1) is small. */
@@ -89,19 +99,23 @@ double dm_log(double x) {
     m *= 0.5;
     e++;
   }
+  /* The large part and the small one apart, so that the sum keeps the small one's bits. */
   return e * LN2_HI + (log_series((m - 1) / (m + 1)) + e * LN2_LO);
 }
 
+/* log(1 + x) = 2 atanh(x / (2 + x)): no sum that would lose a small x. */
 double dm_log1p(double x) { return dm_abs(x) < 0.29 ? log_series(x / (2 + x)) : dm_log(1 + x); }
 
 double dm_tanh(double x) {
   double a = dm_abs(x);
   if (x != x || x == 0) return x;
-  /* From 22 on 1 - tanh is less than half a last bit. */
+  /* From 22 on 1 - tanh is less than half a last bit.
+   * tanh(a) = (e^2a - 1) / (e^2a + 1), by expm1 for small a. */
   double t = dm_expm1(2 * a), r = a > 22 ? 1 : t / (t + 2);
   return x < 0 ? -r : r;
 }
 
+/* For large -x the exponential is infinite, and the quotient 0. */
 double dm_sigmoid(double x) { return 1 / (1 + dm_exp(-x)); }
 
 /* erf(x) = 2/sqrt(pi) exp(-x^2) sum over n of 2^n x^(2n+1) / (1 3 5 .. 2n+1): all terms positive.
@@ -112,11 +126,13 @@ double dm_erf(double x) {
   /* So is 1 - erf from 6 on. */
   if (a >= 6) return x < 0 ? -1 : 1;
   double term = a, sum = a;
+  /* Until a term no longer changes the sum. */
   for (int n = 1; term > sum * 1e-18; n++) {
     term = term * (2 * a * a) / (2 * n + 1);
     sum += term;
   }
   double r = TWO_OVER_SQRT_PI * dm_exp(-a * a) * sum;
+  /* Rounding may have gone past 1. */
   if (r > 1) r = 1;
   return x < 0 ? -r : r;
 }
@@ -124,11 +140,13 @@ double dm_erf(double x) {
 /* The series of sin (from x) or cos (from 1) for |x| <= pi/4. */
 static double trig_series(double x, bool cosine) {
   double term = cosine ? 1 : x, sum = 0, terms[11];
+  /* For cosine even powers, for sine odd ones. */
   for (int i = 0; i < 11; i++) {
     terms[i] = term;
     int k = 2 * i + (cosine ? 1 : 2);
     term = -term * x * x / (k * (k + 1));
   }
+  /* From the smallest term on. */
   for (int i = 10; i >= 0; i--) sum += terms[i];
   return sum;
 }
@@ -137,17 +155,21 @@ static double trig(double x, int quarter) {
   /* k has up to 20 bits: its products with the parts of 33 bits are exact. */
   if (!(dm_abs(x) <= 0x1p20)) return NAN;
   double k = dm_rint(x * TWO_OVER_PI);
+  /* Subtracted part by part: k times the first two parts is exact. */
   double r = ((x - k * PIO2_1) - k * PIO2_2) - k * PIO2_3;
+  /* The quarter of the circle tells which series, and its sign. */
   int q = (int)((int64_t)k + quarter) & 3;
   double v = trig_series(r, q & 1);
   return q & 2 ? -v : v;
 }
 
+/* -0 stays -0. */
 double dm_sin(double x) { return x == 0 ? x : trig(x, 0); }
 double dm_cos(double x) { return trig(x, 1); }
 
 static double int_power(double x, int n) {
   double r = 1;
+  /* By squares: each bit of n doubles the exponent. */
   for (unsigned k = (unsigned)(n < 0 ? -n : n); k > 0; k >>= 1) {
     if (k & 1) r *= x;
     x *= x;
@@ -157,18 +179,23 @@ static double int_power(double x, int n) {
 
 double dm_pow(double x, double y) {
   bool whole = dm_rint(y) == y;
+  /* Small whole exponents are exact where the result is. */
   if (whole && dm_abs(y) <= 64) return int_power(x, (int)y);
+  /* 1 to any power is 1, even to NaN. */
   if (x != x || y != y) return x == 1 ? 1 : NAN;
   if (dm_abs(y) == HUGE_VAL) {
     double a = dm_abs(x);
     return a == 1 ? 1 : (a > 1) == (y > 0) ? HUGE_VAL : 0;
   }
   if (x < 0 || dm_bits(x) >> 63) {
+    /* Beyond 2^53 all doubles are even. */
     bool odd = whole && dm_abs(y) < 0x1p53 && dm_rint(y / 2) != y / 2;
+    /* A negative number has only whole powers. */
     if (x < 0 && x != -HUGE_VAL && !whole) return NAN;
     double r = dm_pow(-x, y);
     return odd ? -r : r;
   }
+  /* 0 to a positive power is 0, to a negative one infinite. */
   if (x == 0) return y > 0 ? 0 : HUGE_VAL;
   return dm_exp(y * dm_log(x));
 }

@@ -30,6 +30,7 @@ float lt_round_odd(double x) {
   float f = (float)x; /* to nearest even; step back to truncation, then set the last bit */
   if (x != x || (double)f == x) return f;
   uint32_t u = isa_f32_bits(f);
+  /* Magnitudes tell whether the first rounding went away from zero. */
   double fa = dm_abs((double)f), xa = dm_abs(x);
   if (fa > xa) u--; /* also from infinity to the largest finite value */
   return isa_bits_f32(u | 1);
@@ -48,10 +49,12 @@ static bool is_small_int(unsigned dtype) {
 
 /* ---- Arrays of elements -------------------------------------------------------------------- */
 
+/* The same 64 bits mean another number. */
 static double int_to_f64(unsigned dtype, int64_t v) {
   return dtype == ISA_uint64 ? (double)(uint64_t)v : (double)v;
 }
 
+/* One case for each type, so that the loops have no branches. */
 void lt_load_i64(unsigned dtype, const unsigned char *p, int64_t stride, size_t n, int64_t *out) {
 #define LOAD(type)                              \
   for (size_t i = 0; i < n; i++, p += stride) { \
@@ -76,6 +79,7 @@ void lt_load_i64(unsigned dtype, const unsigned char *p, int64_t stride, size_t 
 #undef LOAD
 }
 
+/* The low bits are the same for signed and unsigned types. */
 void lt_store_i64(unsigned dtype, unsigned char *p, int64_t stride, size_t n, const int64_t *in) {
   if (dtype == ISA_bool) {
     for (size_t i = 0; i < n; i++, p += stride) *p = in[i] != 0;
@@ -87,6 +91,7 @@ void lt_store_i64(unsigned dtype, unsigned char *p, int64_t stride, size_t n, co
     memcpy(p, &v, sizeof v);                    \
   }                                             \
   break
+  /* Only the width matters. */
   switch (isa_dtype_bytes(dtype)) {
   case 1: STORE(uint8_t);
   case 2: STORE(uint16_t);
@@ -104,10 +109,12 @@ void lt_load_f64(unsigned dtype, const unsigned char *p, int64_t stride, size_t 
       out[i] = (double)v;
     }
   } else if (lt_class_of(dtype) == LT_FLOAT) {
+    /* Through fp32, which holds every element of the small types exactly. */
     unsigned bytes = isa_dtype_bytes(dtype);
     for (size_t i = 0; i < n; i++, p += stride)
       out[i] = (double)isa_to_f32(dtype, (uint32_t)lt_get_bits(p, bytes));
   } else {
+    /* By way of integers, a chunk at a time. */
     int64_t v[LT_CHUNK];
     for (size_t i = 0, part; i < n; i += part) {
       part = n - i < LT_CHUNK ? n - i : LT_CHUNK;
@@ -117,7 +124,8 @@ void lt_load_f64(unsigned dtype, const unsigned char *p, int64_t stride, size_t 
   }
 }
 
-/* To nearest even and saturated to 64 bits; NaN gives 0. */
+/* To nearest even and saturated to 64 bits; NaN gives 0.
+ * Limits that doubles can tell: 2^63 and 2^64 themselves are beyond the types. */
 static uint64_t wide_from_f64(bool is_unsigned, double x) {
   if (x != x) return 0;
   x = dm_rint(x);
@@ -130,6 +138,7 @@ static int64_t highest(unsigned dtype) { /* of an integer type of up to 32 bits 
   return ((int64_t)1 << (isa_dtypes[dtype].bits - !lt_is_unsigned(dtype))) - 1;
 }
 
+/* 64 bits hold whatever they hold. */
 static int64_t clamp_int(unsigned dtype, int64_t v) {
   if (isa_dtypes[dtype].bits == 64) return v;
   int64_t hi = highest(dtype), lo = lt_is_unsigned(dtype) ? 0 : -hi - 1;
@@ -140,6 +149,7 @@ static int64_t clamp_int(unsigned dtype, int64_t v) {
 static void store_ints(unsigned dtype, unsigned char *p, int64_t stride, size_t n,
                        const double *in) {
   const double hi = (double)highest(dtype), lo = lt_is_unsigned(dtype) ? 0 : -hi - 1;
+  /* Adding and subtracting it rounds to nearest even. */
   const double half = 0x1.8p52; /* sums with it are integers */
   int64_t v[LT_CHUNK];
   for (size_t i = 0, part; i < n; i += part) {
@@ -153,7 +163,8 @@ static void store_ints(unsigned dtype, unsigned char *p, int64_t stride, size_t 
   }
 }
 
-/* Rounds once. */
+/* Rounds once.
+ * Each class by its own rule. */
 static uint64_t element_from_f64(unsigned dtype, double x) {
   if (lt_class_of(dtype) == LT_FLOAT) return lt_narrow(dtype, x, 0);
   if (dtype == ISA_bool) return x != 0;
@@ -179,6 +190,7 @@ void lt_store_f64(unsigned dtype, unsigned char *p, int64_t stride, size_t n, co
     store_ints(dtype, p, stride, n, in);
     return;
   }
+  /* What is left: narrow floats and wide integers. */
   unsigned bytes = isa_dtype_bytes(dtype);
   for (size_t i = 0; i < n; i++, p += stride) lt_put_bits(p, bytes, element_from_f64(dtype, in[i]));
 }
@@ -186,9 +198,11 @@ void lt_store_f64(unsigned dtype, unsigned char *p, int64_t stride, size_t n, co
 /* ---- Conversions --------------------------------------------------------------------------- */
 
 static uint64_t convert_int(unsigned dd, unsigned sd, int64_t v, unsigned cvt) {
+  /* Integers become floats by way of fp32, as on the machine. */
   if (lt_class_of(dd) == LT_FLOAT)
     return isa_from_f32(dd, sd == ISA_uint64 ? (float)(uint64_t)v : (float)v, cvt);
   if (dd == ISA_bool) return v != 0;
+  /* Negative numbers saturate at 0. */
   if (dd == ISA_uint64) return sd != ISA_uint64 && v < 0 ? 0 : (uint64_t)v;
   /* A uint64 that int64 cannot hold; the limits of dd then clamp it. */
   if (sd == ISA_uint64 && v < 0) v = INT64_MAX;
@@ -198,6 +212,7 @@ static uint64_t convert_int(unsigned dd, unsigned sd, int64_t v, unsigned cvt) {
 /* Copies, or repeats one element that has no stride. */
 static void copy_elements(lt_run dst, lt_run src, size_t n) {
   unsigned bytes = isa_dtype_bytes(dst.dtype);
+  /* Dense on both sides: one copy. */
   if (dst.stride == bytes && src.stride == bytes) {
     memcpy(dst.p, src.p, n * bytes);
   } else if (dst.stride == bytes && src.stride == 0 && n > 0) {
@@ -230,6 +245,7 @@ void lt_convert(lt_run dst, lt_run src, size_t n, unsigned cvt) {
   unsigned dd = dst.dtype, sd = src.dtype, db = isa_dtype_bytes(dd), sb = isa_dtype_bytes(sd);
   unsigned char *d = dst.p;
   const unsigned char *s = src.p;
+  /* Wide types have paths of their own, as doubles do not hold them. */
   bool wide_to_narrow = isa_dtypes[sd].bits == 64, to_wide = isa_dtypes[dd].bits == 64;
   if (dd == sd) {
     copy_elements(dst, src, n);
@@ -241,11 +257,13 @@ void lt_convert(lt_run dst, lt_run src, size_t n, unsigned cvt) {
   }
   for (size_t i = 0; i < n; i++, d += dst.stride, s += src.stride) {
     uint64_t bits;
+    /* Integer to integer, or from wide to anything: without floats in between. */
     if (wide_to_narrow || (to_wide && lt_class_of(sd) == LT_INT)) {
       int64_t v;
       lt_load_i64(sd, s, src.stride, 1, &v);
       bits = convert_int(dd, sd, v, cvt);
     } else {
+      /* From a float, or from a small integer to a narrow float. */
       float x = isa_to_f32(sd, (uint32_t)lt_get_bits(s, sb));
       bits = to_wide ? wide_from_f64(dd == ISA_uint64, (double)x) : isa_from_f32(dd, x, cvt);
     }
@@ -255,6 +273,7 @@ void lt_convert(lt_run dst, lt_run src, size_t n, unsigned cvt) {
 
 /* ---- Lua values ---------------------------------------------------------------------------- */
 
+/* As Lua would write the value. */
 void lt_push_element(lua_State *L, unsigned dtype, const unsigned char *p) {
   if (dtype == ISA_bool)
     lua_pushboolean(L, *p != 0);
@@ -274,17 +293,20 @@ void lt_push_element(lua_State *L, unsigned dtype, const unsigned char *p) {
 static void set_integer(lua_State *L, int index, unsigned dtype, unsigned char *p) {
   const isa_dtype_row *row = &isa_dtypes[dtype];
   int exact;
+  /* 2.0 is exact, 2.5 is not. */
   lua_Integer v = lua_tointegerx(L, index, &exact);
   if (!exact) luaL_error(L, "%s has no element %s", row->name, luaL_tolstring(L, index, NULL));
   bool fits = row->cls == ISA_PACK  ? v >= 0 && v <= ((lua_Integer)1 << row->bits) - 1
               : dtype == ISA_uint64 ? v >= 0
                                     : clamp_int(dtype, v) == v;
+  /* Unlike stores, which wrap or saturate: a script's constant is checked. */
   if (!fits) luaL_error(L, "%s cannot hold %I", row->name, (LUAI_UACINT)v);
   lt_put_bits(p, row->bytes, (uint64_t)v);
 }
 
 void lt_set_element(lua_State *L, int index, unsigned dtype, unsigned char *p) {
   int type = lua_type(L, index);
+  /* true and false are elements of bool only. */
   if (type == LUA_TBOOLEAN && dtype == ISA_bool) {
     *p = lua_toboolean(L, index) != 0;
     return;
@@ -294,9 +316,11 @@ void lt_set_element(lua_State *L, int index, unsigned dtype, unsigned char *p) {
                dtype == ISA_bool ? "boolean" : "number", luaL_typename(L, index));
   if (dtype == ISA_bool) {
     lua_Number v = lua_tonumber(L, index);
+    /* Numbers 0 and 1 are taken, too. */
     if (v != 0 && v != 1) luaL_error(L, "bool cannot hold %f", v);
     *p = v != 0;
   } else if (lt_class_of(dtype) == LT_FLOAT) {
+    /* An integer beyond 2^53 is rounded once to double, then to the type. */
     double v = lua_isinteger(L, index) ? (double)lua_tointeger(L, index) : lua_tonumber(L, index);
     lt_store_f64(dtype, p, 0, 1, &v);
   } else {
@@ -311,6 +335,7 @@ void lt_walk_init(lt_walk *w, unsigned ndim, const int64_t *shape, unsigned nop,
   memset(w, 0, sizeof *w);
   w->nop = nop;
   for (unsigned k = 0; k < nop; k++) w->p[k] = ops[k]->data;
+  /* Dimensions that follow each other are joined where all operands allow it. */
   for (unsigned d = 0; d < ndim; d++) {
     if (shape[d] == 0) w->empty = true;
     /* One element, whatever its stride. */
@@ -328,11 +353,13 @@ void lt_walk_init(lt_walk *w, unsigned ndim, const int64_t *shape, unsigned nop,
     w->shape[last] = joins ? w->shape[last] * shape[d] : shape[d];
     for (unsigned k = 0; k < nop; k++) w->stride[k][last] = stride[k];
   }
+  /* No dimensions, or only single elements. */
   if (w->ndim == 0) {
     w->ndim = 1;
     w->shape[0] = 1;
   }
   w->n = (size_t)w->shape[w->ndim - 1];
+  /* The caller steps through the inner run itself. */
   for (unsigned k = 0; k < nop; k++) w->step[k] = w->stride[k][w->ndim - 1];
 }
 
@@ -341,6 +368,7 @@ bool lt_walk_next(lt_walk *w) {
   if (!w->started) return w->started = true;
   /* The last dimension is the inner run, which the caller walks. */
   for (unsigned d = w->ndim - 1; d-- > 0;) {
+    /* On to the next of this dimension, or back to its start. */
     for (unsigned k = 0; k < w->nop; k++) w->p[k] += w->stride[k][d];
     if (++w->index[d] < w->shape[d]) return true;
     for (unsigned k = 0; k < w->nop; k++) w->p[k] -= w->stride[k][d] * w->shape[d];
@@ -353,17 +381,20 @@ unsigned lt_broadcast(lua_State *L, const char *what, const lt_tensor *a, const 
                       int64_t *shape) {
   unsigned ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
   for (unsigned d = 0; d < ndim; d++) {
+    /* Aligned at the last dimension. */
     int ia = (int)d - (int)(ndim - a->ndim), ib = (int)d - (int)(ndim - b->ndim);
     int64_t na = ia < 0 ? 1 : a->shape[ia], nb = ib < 0 ? 1 : b->shape[ib];
     if (na != nb && na != 1 && nb != 1)
       luaL_error(L, "%s: shapes %s and %s do not broadcast: %I and %I in dimension %d", what,
                  lt_push_type(L, a), lt_push_type(L, b), (LUAI_UACINT)na, (LUAI_UACINT)nb, (int)d);
+    /* A dimension of one repeats, also to zero elements. */
     shape[d] = na == 1 ? nb : na;
   }
   return ndim;
 }
 
 void lt_copy(lua_State *L, const lt_tensor *dst, const lt_tensor *src, unsigned cvt) {
+  /* Equal packed types are copied bit by bit. */
   if (dst->dtype != src->dtype &&
       (lt_class_of(dst->dtype) == LT_PACKED || lt_class_of(src->dtype) == LT_PACKED))
     luaL_error(L, "cannot copy %s to %s: use astype", lt_push_type(L, src), lt_push_type(L, dst));

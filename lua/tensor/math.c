@@ -6,6 +6,8 @@
 #include "dmath.h"
 #include "tensor.h"
 
+/* One row for each function; the integer forms are missing where the result is no
+ * integer. */
 typedef struct unary_op {
   const char *name;
   double (*f)(double);
@@ -13,6 +15,7 @@ typedef struct unary_op {
   int64_t (*u)(int64_t); /* of unsigned types */
 } unary_op;
 
+/* In double, so that one rounding to float32 is all that happens. */
 static double f_sqrt(double x) { return sqrt(x); }
 static double f_rsqrt(double x) { return 1 / sqrt(x); }
 static double f_reciprocal(double x) { return 1 / x; }
@@ -20,8 +23,10 @@ static double f_square(double x) { return x * x; }
 static double f_neg(double x) { return -x; }
 /* A NaN stays one, and -0 becomes 0. */
 static double f_relu(double x) { return x > 0 ? x : x != x ? x : 0; }
+/* A zero keeps its sign, and a NaN stays one. */
 static double f_sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 static double f_floor(double x) { return dm_floor(x); }
+/* The ceiling by the floor of the negative. */
 static double f_ceil(double x) { return -dm_floor(-x); }
 static double f_abs(double x) { return dm_abs(x); }
 
@@ -31,6 +36,7 @@ static int64_t i_neg(int64_t x) { return (int64_t)(0 - (uint64_t)x); }
 static int64_t i_abs(int64_t x) { return x < 0 ? i_neg(x) : x; }
 static int64_t i_sign(int64_t x) { return (x > 0) - (x < 0); }
 static int64_t u_sign(int64_t x) { return x != 0; }
+/* Wraps, as integer products do everywhere here. */
 static int64_t i_square(int64_t x) { return (int64_t)((uint64_t)x * (uint64_t)x); }
 static int64_t i_relu(int64_t x) { return x > 0 ? x : 0; }
 
@@ -56,6 +62,7 @@ static int64_t i_relu(int64_t x) { return x > 0 ? x : 0; }
   X(ceil, f_ceil, i_same, i_same)         \
   X(round, dm_rint, i_same, i_same)
 
+/* Tensor 0 is the result, tensor 1 the operand. */
 static void run_float(const unary_op *op, lt_walk *w, unsigned dtype) {
   double v[LT_CHUNK];
   while (lt_walk_next(w))
@@ -67,6 +74,7 @@ static void run_float(const unary_op *op, lt_walk *w, unsigned dtype) {
     }
 }
 
+/* One element at a time: the functions are calls anyway. */
 static void run_int(int64_t (*f)(int64_t), lt_walk *w, unsigned dtype) {
   while (lt_walk_next(w))
     for (size_t i = 0; i < w->n; i++) {
@@ -78,6 +86,7 @@ static void run_int(int64_t (*f)(int64_t), lt_walk *w, unsigned dtype) {
 }
 
 static int unary(lua_State *L, const unary_op *op) {
+  /* A device has its own functions, by the same names. */
   if (lt_test(L, 1) == NULL && lt_call_device(L, op->name)) return 1;
   const lt_tensor *t = lt_check(L, 1);
   enum lt_class cls = lt_class_of(t->dtype);
@@ -86,6 +95,7 @@ static int unary(lua_State *L, const unary_op *op) {
                       isa_dtypes[t->dtype].name);
   /* A bool is counted as a number, 0 or 1. */
   bool ints = cls == LT_INT && t->dtype != ISA_bool && op->i != NULL;
+  /* A new dense tensor of the operand's shape. */
   lt_tensor *out = lt_new(L, ints ? t->dtype : ISA_float32, t->ndim, t->shape);
   const lt_tensor *ops[] = {out, t};
   lt_walk w;
@@ -106,6 +116,7 @@ static int unary(lua_State *L, const unary_op *op) {
 UNARY_OPS(X)
 #undef X
 
+/* The operator `-t`. */
 int lt_negate(lua_State *L) { return op_neg(L); }
 
 static int64_t i_not(int64_t x) { return (int64_t) ~(uint64_t)x; }
@@ -128,6 +139,7 @@ int lt_bnot(lua_State *L) {
   return 1;
 }
 
+/* Integers are never NaN and always finite; they go the same way. */
 static int classify(lua_State *L, bool (*test)(double)) {
   const lt_tensor *t = lt_check(L, 1);
   if (lt_class_of(t->dtype) == LT_PACKED) return luaL_error(L, "packed types: use astype");
@@ -145,6 +157,7 @@ static int classify(lua_State *L, bool (*test)(double)) {
 }
 
 static bool test_nan(double x) { return x != x; }
+/* Both infinities and NaN fail. */
 static bool test_finite(double x) { return dm_abs(x) < HUGE_VAL; }
 static int op_isnan(lua_State *L) { return classify(L, test_nan); }
 static int op_isfinite(lua_State *L) { return classify(L, test_finite); }

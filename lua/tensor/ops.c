@@ -13,6 +13,7 @@
 #include "dmath.h"
 #include "tensor.h"
 
+/* The type in which integers are computed; failed: an operation had no result. */
 typedef struct int_type {
   unsigned bits;
   bool is_unsigned, failed;
@@ -20,6 +21,7 @@ typedef struct int_type {
 typedef void (*float_fn)(size_t n, const double *a, const double *b, double *out);
 typedef void (*int_fn)(size_t n, const int64_t *a, const int64_t *b, int64_t *out, int_type *t);
 
+/* A loop for each operator, so that no call is made for each element. */
 #define FLOAT_FN(name, expr)                                                      \
   static void f_##name(size_t n, const double *a, const double *b, double *out) { \
     for (size_t i = 0; i < n; i++) {                                              \
@@ -37,7 +39,9 @@ typedef void (*int_fn)(size_t n, const int64_t *a, const int64_t *b, int64_t *ou
   }
 
 static double larger(double x, double y) {
+  /* NaN gives way to a number. */
   if (x != x) return y;
+  /* Equal: the same number, or two zeros of which one may be negative. */
   if (x == y) return dm_bits(x) >> 63 ? y : x;
   return y > x ? y : x;
 }
@@ -55,17 +59,23 @@ static bool less(int64_t x, int64_t y, const int_type *t) {
  * y times powers of two. */
 static double float_mod(double x, double y) {
   double a = dm_abs(x), b = dm_abs(y);
+  /* No remainder of an infinity, of NaN or by zero. */
   if (!(a < HUGE_VAL) || y != y || b == 0) return NAN;
+  /* By infinity x is its own remainder, or infinity if the signs differ. */
   if (b == HUGE_VAL) return x == 0 || (x < 0) == (y < 0) ? x : y;
   double s = b;
+  /* The greatest y times a power of two that is not above a. */
   while (s <= a / 2) s *= 2;
   for (; s >= b; s /= 2)
     if (a >= s) a -= s;
+  /* The sign of x so far. */
   double r = x < 0 ? -a : a;
+  /* One more y where the signs differ. */
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
 static int64_t int_idiv(int64_t x, int64_t y, int_type *t) {
+  /* The caller raises the error, once for the whole tensor. */
   if (y == 0) {
     t->failed = true;
     return 0;
@@ -73,21 +83,25 @@ static int64_t int_idiv(int64_t x, int64_t y, int_type *t) {
   if (t->is_unsigned) return (int64_t)((uint64_t)x / (uint64_t)y);
   /* The processor traps at the lowest integer over -1; it wraps. */
   if (y == -1) return (int64_t)(0 - (uint64_t)x);
+  /* C rounds to zero, Lua down. */
   return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
 
 static uint64_t shift_left(int64_t x, int64_t y, const int_type *t) {
+  /* Shifts by the width and more leave nothing; a negative count is a large one. */
   return (uint64_t)y >= t->bits ? 0 : (uint64_t)x << y;
 }
 /* Arithmetic for signed types. Operands come sign or zero extended to 64 bits. */
 static int64_t shift_right(int64_t x, int64_t y, const int_type *t) {
   bool negative = x < 0 && !t->is_unsigned;
   if ((uint64_t)y >= t->bits) return negative ? -1 : 0;
+  /* Ones come in from the left where the complement gets zeros. */
   uint64_t u = negative ? ~(uint64_t)x : (uint64_t)x;
   u >>= y;
   return (int64_t)(negative ? ~u : u);
 }
 static uint64_t int_power(uint64_t x, int64_t y, int_type *t) {
+  /* By squares: each bit of the exponent doubles it. */
   uint64_t r = 1;
   if (y < 0 && !t->is_unsigned) t->failed = true;
   /* No power is computed of what is an error. */
@@ -166,6 +180,7 @@ typedef struct binary_op {
 
 /* A Lua number or boolean as an operand beside a tensor of dtype other. */
 static void scalar_operand(lua_State *L, int arg, const char *what, unsigned other, lt_tensor *t,
+                           /* It has no dimensions, so it is broadcast to any shape. */
                            unsigned char *data) {
   int type = lua_type(L, arg);
   if (type != LUA_TNUMBER && type != LUA_TBOOLEAN)
@@ -177,11 +192,13 @@ static void scalar_operand(lua_State *L, int arg, const char *what, unsigned oth
   else if (lua_isinteger(L, arg) && lt_class_of(other) == LT_INT)
     /* Beside bools an integer is more than one of them. */
     dtype = other == ISA_bool ? ISA_int32 : other;
+  /* The element's bytes belong to the caller. */
   *t = (lt_tensor){.data = data, .size = 1, .dtype = dtype};
   lt_set_element(L, arg, dtype, data);
 }
 
 static unsigned common_int(lua_State *L, const char *what, unsigned a, unsigned b) {
+  /* Bools count as numbers here. */
   if (a == ISA_bool) a = ISA_int32;
   if (b == ISA_bool) b = ISA_int32;
   unsigned abits = isa_dtypes[a].bits, bbits = isa_dtypes[b].bits;
@@ -190,6 +207,7 @@ static unsigned common_int(lua_State *L, const char *what, unsigned a, unsigned 
   unsigned u = au ? a : b, s = au ? b : a;
   /* A wider signed type holds all of the unsigned one. */
   if (isa_dtypes[s].bits > isa_dtypes[u].bits) return s;
+  /* The next wider signed type holds both. */
   switch (isa_dtypes[u].bits) {
   case 8: return ISA_int16;
   case 16: return ISA_int32;
@@ -207,17 +225,19 @@ static unsigned operand_type(lua_State *L, const binary_op *op, unsigned a, unsi
   if (ca == LT_PACKED || cb == LT_PACKED)
     luaL_error(L, "%s: no arithmetic on %s: use astype", op->name,
                isa_dtypes[ca == LT_PACKED ? a : b].name);
+  /* A bool is an integer in this sense. */
   bool ints = ca == LT_INT && cb == LT_INT;
   if (op->f == NULL && !ints)
     luaL_error(L, "%s: needs integers, got %s and %s", op->name, isa_dtypes[a].name,
                isa_dtypes[b].name);
+  /* Logical operators on bools stay bool. */
   if (a == ISA_bool && b == ISA_bool && op->f == NULL) return ISA_bool;
   return ints && op->i != NULL ? common_int(L, op->name, a, b) : ISA_float32;
 }
 
 static void run_float(const binary_op *op, lt_walk *w, unsigned od, unsigned ad, unsigned bd) {
   double a[LT_CHUNK], b[LT_CHUNK], out[LT_CHUNK];
-  while (lt_walk_next(w))
+  while (lt_walk_next(w)) /* In chunks that fit the processor's cache. */
     for (size_t i = 0; i < w->n; i += LT_CHUNK) {
       size_t n = w->n - i < LT_CHUNK ? w->n - i : LT_CHUNK;
       int64_t at = (int64_t)i;
@@ -241,6 +261,7 @@ static bool run_int(const binary_op *op, lt_walk *w, unsigned od, unsigned ad, u
       op->i(n, a, b, out, &t);
       lt_store_i64(od, w->p[0] + at * w->step[0], w->step[0], n, out);
     }
+  /* One failed element fails the whole. */
   return !t.failed;
 }
 
@@ -248,17 +269,21 @@ static int binary(lua_State *L, const binary_op *op) {
   lua_settop(L, 2);
   lt_tensor *ta = lt_test(L, 1), *tb = lt_test(L, 2), sa, sb;
   unsigned char da[8], db[8];
+  /* One of the operands may be on a device, the other a number. */
   if ((ta == NULL || tb == NULL) && lt_call_device(L, op->name)) return 1;
   if (ta == NULL && tb == NULL) luaL_typeerror(L, 1, "tensor");
+  /* The number's type depends on the tensor beside it. */
   if (ta == NULL) scalar_operand(L, 1, op->name, tb->dtype, ta = &sa, da);
   if (tb == NULL) scalar_operand(L, 2, op->name, ta->dtype, tb = &sb, db);
   unsigned type = operand_type(L, op, ta->dtype, tb->dtype);
+  /* Comparisons give bool, whatever they compare. */
   unsigned result = op->compares ? ISA_bool : type;
   int64_t shape[LT_DIMS];
   unsigned ndim = lt_broadcast(L, op->name, ta, tb, shape);
   lt_tensor *out = lt_new(L, result, ndim, shape);
   const lt_tensor *ops[] = {out, ta, tb};
   lt_walk w;
+  /* The result is operand 0 of the walk. */
   lt_walk_init(&w, ndim, shape, 3, ops);
   if (lt_class_of(type) == LT_FLOAT)
     run_float(op, &w, result, ta->dtype, tb->dtype);
@@ -287,7 +312,7 @@ int lt_binary_type(lua_State *L) {
   unsigned char data[8];
   unsigned type[2] = {0};
   lt_tensor number;
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < 2; i++) /* Names stand for types, numbers for themselves. */
     if (lua_type(L, i + 2) == LUA_TSTRING) type[i] = lb_dtype(L, i + 2);
   /* A number's type depends on the other operand's, which must be known first. */
   for (int i = 0; i < 2; i++) {
@@ -296,6 +321,7 @@ int lt_binary_type(lua_State *L) {
     type[i] = number.dtype;
   }
   const binary_op *op = all_ops;
+  /* The name is one of the list: only arithmetic.lua calls this. */
   while (strcmp(op->name, name) != 0) op++;
   unsigned computes = operand_type(L, op, type[0], type[1]);
   lua_pushstring(L, isa_dtypes[computes].name);
@@ -319,6 +345,7 @@ static int op_where(lua_State *L) {
   if (lt_call_device(L, "where")) return 1;
   const lt_tensor *c = lt_check(L, 1);
   lt_tensor *ta = lt_test(L, 2), *tb = lt_test(L, 3), sa, sb;
+  /* Each number's bytes. */
   unsigned char da[8], db[8];
   if (ta == NULL) scalar_operand(L, 2, "where", tb ? tb->dtype : ISA_float32, ta = &sa, da);
   if (tb == NULL) scalar_operand(L, 3, "where", ta->dtype, tb = &sb, db);
@@ -330,6 +357,7 @@ static int op_where(lua_State *L) {
   lt_tensor both = {.dtype = type};
   both.ndim = lt_broadcast(L, "where", ta, tb, shape);
   memcpy(both.shape, shape, sizeof shape);
+  /* Three shapes, two at a time. */
   unsigned ndim = lt_broadcast(L, "where", c, &both, shape);
   lt_tensor *out = lt_new(L, type, ndim, shape);
   const lt_tensor *ops[] = {out, c, ta, tb};

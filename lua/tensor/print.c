@@ -42,10 +42,12 @@ static int64_t next_shown(const printer *pr, unsigned d, int64_t i) {
 }
 
 static void measure(printer *pr, unsigned d, const unsigned char *p) {
+  /* Recursion by dimension, as in add_tensor. */
   const lt_tensor *t = pr->t;
   if (d == t->ndim) {
     char text[TEXT];
     element_text(t, p, text);
+    /* The widest element decides for all, so that columns align. */
     if ((int)strlen(text) > pr->width) pr->width = (int)strlen(text);
     return;
   }
@@ -54,6 +56,7 @@ static void measure(printer *pr, unsigned d, const unsigned char *p) {
 }
 
 static void add_break(printer *pr, unsigned d, unsigned lines) {
+  /* Indented by the brackets that are open. */
   for (unsigned i = 0; i < lines; i++) luaL_addchar(&pr->b, '\n');
   for (unsigned i = 0; i <= d; i++) luaL_addchar(&pr->b, ' ');
   pr->line = (int)d + 1;
@@ -66,17 +69,21 @@ static void add_tensor(printer *pr, unsigned d, const unsigned char *p) {
     element_text(t, p, text);
     snprintf(padded, sizeof padded, "%*s", pr->width, text);
     luaL_addstring(&pr->b, padded);
+    /* Two more for the comma and the blank. */
     pr->line += pr->width + 2;
     return;
   }
   luaL_addchar(&pr->b, '[');
   bool innermost = d + 1 == t->ndim;
+  /* Every row begins a line of its own. */
   if (innermost) pr->line = (int)d + 1;
   for (int64_t i = 0; i < t->shape[d];) {
     add_tensor(pr, d + 1, p + i * t->stride[d]);
     int64_t next = next_shown(pr, d, i);
+    /* Elements in the middle are left out. */
     bool hidden = next > i + 1;
     if (next < t->shape[d]) luaL_addstring(&pr->b, innermost ? hidden ? ", ..., " : ", " : ",");
+    /* A row that is too long goes on in the next line. */
     if (innermost && next < t->shape[d] && pr->line + pr->width > 98) add_break(pr, d, 1);
     if (!innermost && next < t->shape[d]) {
       /* Between blocks of more dimensions there are more empty lines, as NumPy has it. */

@@ -6,6 +6,7 @@
 #include "dmath.h"
 #include "tensor.h"
 
+/* One of the three is used: f for floats, i for integers, count for both. */
 typedef struct accumulator {
   double f;
   int64_t i, count;
@@ -13,6 +14,7 @@ typedef struct accumulator {
 typedef void (*accumulate_fn)(accumulator *acc, bool is_unsigned, size_t n, const double *f,
                               const int64_t *i);
 
+/* What a reduction keeps of its type, and whether nothing has a result. */
 typedef struct reduction {
   const char *name;
   accumulate_fn add;
@@ -22,7 +24,7 @@ typedef struct reduction {
 static void add_sum(accumulator *acc, bool is_unsigned, size_t n, const double *f,
                     const int64_t *i) {
   (void)is_unsigned;
-  for (size_t k = 0; k < n; k++)
+  for (size_t k = 0; k < n; k++) /* Wraps in 64 bits, as integers do everywhere here. */
     if (f != NULL)
       acc->f += f[k];
     else
@@ -30,6 +32,7 @@ static void add_sum(accumulator *acc, bool is_unsigned, size_t n, const double *
 }
 
 static bool after(const accumulator *acc, bool is_unsigned, double f, int64_t i, bool is_float) {
+  /* The bits of an unsigned number compare as unsigned. */
   if (!is_float) return is_unsigned ? (uint64_t)i > (uint64_t)acc->i : i > acc->i;
   /* A NaN so far gives way to anything. */
   if (acc->f != acc->f) return true;
@@ -39,6 +42,7 @@ static bool after(const accumulator *acc, bool is_unsigned, double f, int64_t i,
 static void add_max(accumulator *acc, bool is_unsigned, size_t n, const double *f,
                     const int64_t *i) {
   for (size_t k = 0; k < n; k++) {
+    /* Only one of the two is given. */
     double fv = f != NULL ? f[k] : 0;
     int64_t iv = f != NULL ? 0 : i[k];
     /* The first counts whatever it is: of NaNs alone the result is NaN. */
@@ -53,6 +57,7 @@ static void add_min(accumulator *acc, bool is_unsigned, size_t n, const double *
                     const int64_t *i) {
   for (size_t k = 0; k < n; k++) {
     accumulator v = {.f = f != NULL ? f[k] : 0, .i = f != NULL ? 0 : i[k]};
+    /* One comparison serves both: a is less than b where b is after a. */
     bool is_first = acc->count + (int64_t)k == 0, is_nan = v.f != v.f;
     bool replaces = acc->f != acc->f || after(&v, is_unsigned, acc->f, acc->i, f != NULL);
     if (is_first || (!is_nan && replaces)) {
@@ -65,7 +70,7 @@ static void add_min(accumulator *acc, bool is_unsigned, size_t n, const double *
 static void add_any(accumulator *acc, bool is_unsigned, size_t n, const double *f,
                     const int64_t *i) {
   (void)is_unsigned;
-  for (size_t k = 0; k < n; k++)
+  for (size_t k = 0; k < n; k++) /* Once it is set it stays. */
     if (f != NULL ? f[k] != 0 : i[k] != 0) acc->i = 1;
 }
 
@@ -77,6 +82,7 @@ static void add_all(accumulator *acc, bool is_unsigned, size_t n, const double *
     if (f != NULL ? f[k] == 0 : i[k] == 0) acc->i++;
 }
 
+/* Columns: keeps_type, is_float, is_bool, needs_elements. */
 static const reduction sum_op = {"sum", add_sum, false, false, false, false};
 static const reduction mean_op = {"mean", add_sum, false, true, false, true};
 static const reduction max_op = {"max", add_max, true, false, false, true};
@@ -89,12 +95,14 @@ static void accumulate(const reduction *op, accumulator *acc, unsigned dtype,
   double f[LT_CHUNK];
   int64_t v[LT_CHUNK];
   bool is_float = lt_class_of(dtype) == LT_FLOAT;
+  /* In chunks, so that one array on the stack is enough. */
   for (int64_t i = 0; i < n; i += LT_CHUNK) {
     size_t part = n - i < LT_CHUNK ? (size_t)(n - i) : LT_CHUNK;
     if (is_float)
       lt_load_f64(dtype, p + i * stride, stride, part, f);
     else
       lt_load_i64(dtype, p + i * stride, stride, part, v);
+    /* The count so far tells whether an element is the first. */
     op->add(acc, lt_is_unsigned(dtype), part, is_float ? f : NULL, is_float ? NULL : v);
     acc->count += (int64_t)part;
   }
@@ -102,8 +110,10 @@ static void accumulate(const reduction *op, accumulator *acc, unsigned dtype,
 
 static unsigned result_type(const reduction *op, unsigned dtype) {
   if (op->is_bool) return ISA_bool;
+  /* The greatest element is one of the elements. */
   if (op->keeps_type) return dtype;
   if (op->is_float || lt_class_of(dtype) == LT_FLOAT) return ISA_float32;
+  /* Sums of small integers do not fit their own type. */
   return dtype != ISA_bool && lt_is_unsigned(dtype) ? ISA_uint64 : ISA_int64;
 }
 
@@ -111,10 +121,12 @@ static void finish(const reduction *op, const accumulator *acc, unsigned from, u
                    unsigned char *p) {
   bool is_float = lt_class_of(from) == LT_FLOAT;
   double f = acc->f;
+  /* Integers are summed exactly, and divided once. */
   if (op == &mean_op) {
     if (!is_float) f = from == ISA_uint64 ? (double)(uint64_t)acc->i : (double)acc->i;
     f /= (double)acc->count;
   }
+  /* `all` counted the zeros. */
   if (op->is_bool)
     *p = op == &all_op ? acc->i == 0 : acc->i != 0;
   else if (lt_class_of(to) == LT_FLOAT)
@@ -127,6 +139,7 @@ static int reduce_all(lua_State *L, const reduction *op, const lt_tensor *t, boo
   accumulator acc = {0};
   unsigned type = result_type(op, t->dtype);
   lt_walk w;
+  /* One run after the other, in index order. */
   lt_walk_init(&w, t->ndim, t->shape, 1, &t);
   while (lt_walk_next(&w)) accumulate(op, &acc, t->dtype, w.p[0], w.step[0], (int64_t)w.n);
   unsigned char element[8];
@@ -147,12 +160,14 @@ static int reduce_axis(lua_State *L, const reduction *op, const lt_tensor *t, in
   base.shape[axis] = 1;
   unsigned type = result_type(op, t->dtype);
   lt_tensor *out = lt_new(L, type, t->ndim, base.shape);
+  /* The walk goes over the results; the reduced dimension is stepped by hand. */
   const lt_tensor *ops[] = {out, &base};
   lt_walk w;
   lt_walk_init(&w, t->ndim, base.shape, 2, ops);
   while (lt_walk_next(&w))
     for (size_t i = 0; i < w.n; i++) {
       accumulator acc = {0};
+      /* Along the axis, with its own stride. */
       accumulate(op, &acc, t->dtype, w.p[1] + (int64_t)i * w.step[1], t->stride[axis],
                  t->shape[axis]);
       finish(op, &acc, t->dtype, type, w.p[0] + (int64_t)i * w.step[0]);
@@ -169,6 +184,7 @@ static int reduce_axis(lua_State *L, const reduction *op, const lt_tensor *t, in
 /* t:sum(axis, keepdims): without an axis the value itself, as a Lua number or boolean. */
 static int reduce(lua_State *L, const reduction *op) {
   const lt_tensor *t = lt_check(L, 1);
+  /* -1: no axis, so over everything. */
   int axis = lt_check_axis(L, 2, t);
   bool keep = false;
   if (!lua_isnoneornil(L, 3)) {
@@ -178,6 +194,7 @@ static int reduce(lua_State *L, const reduction *op) {
   if (lt_class_of(t->dtype) == LT_PACKED)
     return luaL_error(L, "%s: no arithmetic on %s: use astype", op->name,
                       isa_dtypes[t->dtype].name);
+  /* Empty sums are 0, but there is no mean of nothing. */
   int64_t n = axis < 0 ? t->size : t->shape[axis];
   if (n == 0 && op->needs_elements)
     return luaL_error(L, "%s: no elements in %s", op->name, lt_push_type(L, t));
@@ -195,6 +212,7 @@ static int op_all(lua_State *L) { return reduce(L, &all_op); }
 
 /* A dense copy of t as doubles or as 64-bit integers, in a new userdata on the stack. */
 static void *unpack(lua_State *L, const lt_tensor *t, bool ints) {
+  /* Eight bytes an element, whatever its type. */
   size_t n = (size_t)t->size;
   if (n > SIZE_MAX / 16) luaL_error(L, "matmul: %s is too large", lt_push_type(L, t));
   /* Never of no bytes. */
@@ -210,7 +228,8 @@ static void *unpack(lua_State *L, const lt_tensor *t, bool ints) {
 }
 
 /* Adds four steps of the contraction, in order, to n columns. In blocks, which compilers
- * vectorise. */
+ * vectorise.
+ * Four rows of b at a time, so that `row` is read and written a quarter as often. */
 static void add_steps(double *restrict row, const double a[4], const double *restrict b,
                       int64_t n) {
   enum { BLOCK = 8 };
@@ -224,6 +243,8 @@ static void add_steps(double *restrict row, const double a[4], const double *res
 }
 
 static void product_f64(const double *a, const double *b, int64_t k, int64_t n, double *row) {
+  /* The order of additions is that of the contraction, so results do not depend on the
+   * blocks. */
   int64_t i = 0;
   for (int64_t j = 0; j < n; j++) row[j] = 0;
   for (; i + 4 <= k; i += 4) add_steps(row, a + i, b + i * n, n);
@@ -234,7 +255,7 @@ static void product_f64(const double *a, const double *b, int64_t k, int64_t n, 
 static void product_i64(const int64_t *a, const int64_t *b, int64_t k, int64_t n, int64_t *row) {
   for (int64_t j = 0; j < n; j++) row[j] = 0;
   for (int64_t i = 0; i < k; i++)
-    for (int64_t j = 0; j < n; j++)
+    for (int64_t j = 0; j < n; j++) /* Unsigned, where wrapping is defined. */
       row[j] = (int64_t)((uint64_t)row[j] + (uint64_t)a[i] * (uint64_t)b[i * n + j]);
 }
 
@@ -243,6 +264,7 @@ static void product_i64(const int64_t *a, const int64_t *b, int64_t k, int64_t n
 static int op_matmul(lua_State *L) {
   luaL_argcheck(L, lua_isnoneornil(L, 3), 3, "matmul takes no options");
   if (lt_call_device(L, "matmul")) return 1;
+  /* Not a view of its operands: they are unpacked first. */
   const lt_tensor *a = lt_check(L, 1), *b = lt_check(L, 2);
   if (a->ndim != 2 || b->ndim != 2 || a->shape[1] != b->shape[0])
     return luaL_error(L, "matmul: needs [M, K] and [K, N], got %s and %s", lt_push_type(L, a),
@@ -253,6 +275,7 @@ static int op_matmul(lua_State *L) {
   int64_t shape[2] = {a->shape[0], b->shape[1]}, k = a->shape[1], n = shape[1];
   lt_tensor *out = lt_new(L, ints ? ISA_int64 : ISA_float32, 2, shape);
   void *va = unpack(L, a, ints), *vb = unpack(L, b, ints);
+  /* One row of the result, rounded when it is complete. */
   double *row = lua_newuserdatauv(L, (size_t)n * 8 + 8, 0);
   for (int64_t m = 0; m < shape[0]; m++) {
     unsigned char *to = out->data + m * out->stride[0];
