@@ -105,6 +105,7 @@ local function figures(run)
   local row = {time_us = s.time_ns / 1000, dma_bytes = s.dma_bytes}
   row.dma_busy = s.dma_busy_ns / s.dma_engines * percent
   for _, e in ipairs(engines) do
+    -- Engines that computed nothing have no column.
     if s.engine[e].data_instructions > 0 then row[e .. "_busy"] = s.engine[e].busy_ns * percent end
   end
   if run.fault then row.fault = tostring(run.fault) end
@@ -118,6 +119,7 @@ end
 
 local function program_of(o, v)
   local p = given(o.program, v)
+  -- A program may be a source file or a program.
   if type(p) ~= "string" then return p end
   local defines = {}
   -- A parameter is a macro of the source.
@@ -131,6 +133,7 @@ local function hashes(o, variants)
   local list = {}
   for n, v in ipairs(variants) do
     local ok, program = pcall(program_of, o, v)
+    -- A variant that does not assemble fails when it runs, and not here.
     list[n] = ok and program and host.hash(program:bytes()) or 0
   end
   return list
@@ -139,6 +142,7 @@ end
 -- The options of a variant's core. The variants have the host's cores already: each works on one thread.
 local function options_of(o, v)
   local options = {threads = 1}
+  -- The user's options come over this one.
   for name, value in pairs(given(o.core, v) or {}) do options[name] = value end
   return options
 end
@@ -146,6 +150,7 @@ end
 -- A parameter of `over` that the source does not read and no function of the sweep could.
 local function check_parameters(o, program)
   for _, name in ipairs {"program", "inputs", "core", "measure"} do
+    -- With a function anything may depend on the parameter.
     if type(o[name]) == "function" then return end
   end
   local warning = o.over and (program:warnings() or ""):match "warning: ([^\n]*) %[%-w%+unused%-define%]"
@@ -155,21 +160,25 @@ end
 -- A run, a table of values, or a run and a table.
 local function perform(o, v)
   if o.run then return o.run(v) end
+  -- The variant's values are in the program; inputs and core may depend on them too.
   local program = program_of(o, v)
   check_parameters(o, program)
   local run = soma.core(options_of(o, v)):run(program, given(o.inputs, v))
   return run, o.measure and o.measure(run, v)
 end
 
+-- By its text, as the class is not visible here.
 local function is_run(x) return type(x) == "userdata" and tostring(x):match "^soma%.run" ~= nil end
 
 local function values(o, v)
   local run, more = perform(o, v)
   local row = {}
+  -- Without a run all values are the user's.
   if is_run(run) then row = figures(run) else more = run end
   if more ~= nil and type(more) ~= "table" then
     error("sweep: a variant must give a run, a table of values, or both, not a " .. type(more), 0)
   end
+  -- More values come over the figures of the same name.
   for name, value in pairs(more or {}) do
     if type(name) ~= "string" or not scalar[type(value)] then
       error("sweep: value '" .. tostring(name) .. "' is a " .. type(value) .. not_scalar, 0)
@@ -179,6 +188,7 @@ local function values(o, v)
   return row
 end
 
+-- As string.pack wants them.
 local formats = {integer = "j", float = "n", string = "s8", boolean = "B"}
 
 -- A row as a string, with its numbers to the bit.
@@ -204,12 +214,14 @@ local function unpack_row(s, row)
 end
 
 local function attempt(o, v)
+  -- An error of one variant is a row with a fault.
   local ok, row = pcall(values, o, v)
   return pack(ok and row or {fault = tostring(row)})
 end
 
 -- ---- All of them --------------------------------------------------------------------------------
 
+-- Variants may be changed by what runs them.
 local function copy(t)
   local c = {}
   for k, v in pairs(t) do c[k] = v end
@@ -224,11 +236,13 @@ local function run_here(o, variants)
 end
 
 local function new_pool(o, variants, jobs)
+  -- Each process gets the number of a variant.
   return host.pool(o.jobs or jobs, function(n) return attempt(o, copy(variants[n])) end,
     function(ending) return pack {fault = ending} end)
 end
 
 local function words_of(seconds)
+  -- Rounded to what one cares about while waiting.
   if seconds < 100 then return string.format("%.0f s", seconds) end
   if seconds < 6000 then return string.format("%.0f min", seconds / 60) end
   return string.format("%.1f hours", seconds / 3600)
@@ -241,6 +255,7 @@ local function taker(variants, book)
   local begun, fresh, total = host.seconds(), 0, 0
   local function clear() if host.watched() then io.stderr:write "\r\27[K" end end
   local function show()
+    -- Rows are printed in order: one that comes early waits.
     while printed[shown + 1] do
       shown = shown + 1
       if printed[shown] ~= "" then clear() end
@@ -249,12 +264,15 @@ local function taker(variants, book)
     end
     -- Without a fresh row, as of a journal alone, nothing is known of the time that is left.
     if not host.watched() or fresh == 0 or total == #variants then return clear() end
+    -- By the rows of this run alone, as old ones took no time.
     local left = (host.seconds() - begun) / fresh * (#variants - total)
     io.stderr:write(string.format("\r\27[Ksweep: %d of %d, about %s left", total, #variants, words_of(left)))
   end
   return packed, function(n, row, text, known)
+    -- A row without a text has printed nothing.
     packed[n], printed[n], total = row, text, total + 1
     if not known then fresh = fresh + 1 end
+    -- What was in the journal is not written to it again.
     if book and not known then
       local values = {}
       unpack_row(row, values)
@@ -268,10 +286,12 @@ end
 local function run_all(o, variants)
   local job = host.job
   local pool <close> = new_pool(o, variants, job and 1 or host.processors())
+  -- All processes but the first work for it.
   if job and job.rank ~= 0 then return host.share.work(variants, pool) end
   local book <close> = o.journal and host.journal(o.journal, variants, hashes(o, variants)) or nil
   local packed, take = taker(variants, book)
   local missing, at = {}, 1
+  -- Rows of the journal are taken over; the rest has to be run.
   for n = 1, #variants do
     local old = book and book.rows[n]
     if old then take(n, pack(old.row), old.printed, true) else missing[#missing + 1] = n end
@@ -281,6 +301,7 @@ local function run_all(o, variants)
     host.share.give(packed)
     return packed
   end
+  -- As many at a time as there is room for.
   local left = #missing
   while left > 0 do
     while missing[at] and pool:has_room() and pool:start(missing[at]) do at = at + 1 end
@@ -300,6 +321,7 @@ local usual = {
 }
 
 -- Parameters, the usual figures, what else was measured, the fault.
+-- Only columns that some row has a value for.
 local function all_columns(rows, parameters)
   local present, columns, seen, rest = {}, {}, {fault = true}, {}
   for _, row in ipairs(rows) do
@@ -311,6 +333,7 @@ local function all_columns(rows, parameters)
   end
   for _, name in ipairs(parameters) do add(name) end
   for _, name in ipairs(usual) do add(name) end
+  -- What else was measured has no order of its own.
   for name in pairs(present) do rest[#rest + 1] = name end
   table.sort(rest)
   for _, name in ipairs(rest) do add(name) end
@@ -319,6 +342,7 @@ end
 
 -- Decimals so that the largest number of a column shows four digits; none when all are whole.
 local function decimals(rows, name)
+  -- Whole numbers need no point.
   local most, whole = 0, true
   for _, row in ipairs(rows) do
     local v = row[name]
@@ -328,12 +352,14 @@ local function decimals(rows, name)
     end
   end
   if whole or most == 0 then return 0 end
+  -- Four digits of the largest number, six decimals at most.
   return math.max(0, math.min(6, 3 - math.floor(math.log(most, 10))))
 end
 
 local function cell(v, digits)
   if v == nil then return "" end
   if math.type(v) == "float" then return string.format("%." .. digits .. "f", v) end
+  -- Only the first line of a text, such as that of a fault.
   return (tostring(v):match "^[^\n]*")
 end
 
@@ -348,6 +374,7 @@ function meta:__tostring()
     local digits, width = decimals(self.rows, name), #name
     local cells = {[0] = name}
     for n, row in ipairs(self.rows) do
+      -- One text makes the whole column a column of text.
       if type(row[name]) == "string" then align[c] = "-" end
       cells[n] = cell(row[name], digits)
       width = math.max(width, #cells[n])
@@ -363,6 +390,7 @@ end
 
 -- The shortest text that reads back as the same number.
 local function exact(v)
+  -- Seventeen digits always suffice; fifteen mostly do.
   for digits = 15, 17 do
     local s = string.format("%." .. digits .. "g", v)
     if tonumber(s) == v or digits == 17 then return s end
@@ -372,6 +400,7 @@ end
 local function quoted(v)
   if v == nil then return "" end
   local s = math.type(v) == "float" and exact(v) or tostring(v)
+  -- As RFC 4180 has it: quotes around, quotes inside doubled.
   if s:find '[,"\r\n]' then s = '"' .. s:gsub('"', '""') .. '"' end
   return s
 end
@@ -399,6 +428,7 @@ end
 
 -- result:check(): the result; an error when a variant failed.
 function result:check()
+  -- The first fault is the one that is told.
   for _, row in ipairs(self.rows) do
     if row.fault then
       local words = {}
@@ -421,11 +451,13 @@ local plot_known = {
 
 -- What is wrong with the options of a plot, or nil.
 local function wrong_plot(self, o)
+  -- Each option is looked at before anything is drawn.
   local message = wrong_options("plot", o, plot_known)
   if message then return message end
   if not o.x or not o.y then return "plot: 'x' and 'y' name the columns to draw" end
   local names = type(o.y) == "table" and copy(o.y) or {o.y}
   if #names == 0 then return "plot: 'y' names no column" end
+  -- Several columns are series already.
   if #names > 1 and o.series then return "plot: 'series' goes with only one column 'y'" end
   table.insert(names, o.x)
   if o.series then table.insert(names, o.series) end
@@ -460,11 +492,14 @@ end
 -- Rows that have numbers to draw, as series in the order in which they appear.
 local function series_of(self, o, category)
   local list, by_label = {}, {}
+  -- Each column of y, or each value of `series`, is a line.
   for _, y in ipairs(type(o.y) == "table" and o.y or {o.y}) do
     for _, row in ipairs(self.rows) do
+      -- A label of the user's comes over the name.
       local label = o.series and o.series .. " = " .. tostring(row[o.series]) or y
       label = o.labels and o.labels[o.series and row[o.series] or y] or label
       local x = category and category[tostring(row[o.x])] or row[o.x]
+      -- Rows with a fault have no values to draw.
       local wanted = not row.fault and (not o.where or o.where(row))
       if wanted and type(x) == "number" and type(row[y]) == "number" then
         if not by_label[label] then
@@ -482,6 +517,7 @@ end
 local function categories_of(self, x)
   local names, index, text = {}, {}, false
   for _, row in ipairs(self.rows) do
+    -- Categories are texts, in the order in which they appear.
     local name = tostring(row[x])
     text = text or type(row[x]) ~= "number"
     if not index[name] then
@@ -492,6 +528,7 @@ local function categories_of(self, x)
   if text then return names, index end
 end
 
+-- An axis has to hold every value.
 local function wrong_values(chart)
   local n = 0
   for _, s in ipairs(chart.series) do
@@ -516,6 +553,7 @@ function result:plot(o)
   local chart = {
     title = o.title or ylabel .. " by " .. o.x, xlabel = o.xlabel or o.x,
     ylabel = o.ylabel or ylabel, categories = names, series = series_of(self, o, index),
+    -- Categories have no logarithm.
     logx = not names and (o.log == true or o.log == "x" or o.log == "xy"),
     logy = o.log == "y" or o.log == "xy",
   }
@@ -543,6 +581,7 @@ return function(o)
     unpack_row(packed, rows[n])
   end
   local columns, faults = all_columns(rows, names)
+  -- The user's columns come instead, but a fault is never hidden.
   if o.columns then columns = copy(o.columns) end
   for _, name in ipairs(columns) do faults = faults and name ~= "fault" end
   if faults then columns[#columns + 1] = "fault" end

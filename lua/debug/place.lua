@@ -4,6 +4,7 @@
 -- Everything that is wrong is raised as {message = text}.
 local soma, host = ...
 
+-- A table, so that the session tells its own refusals from faults.
 local function refuse(...) error({message = string.format(...)}, 0) end
 
 -- The name of `names` that is nearest to word, as " (did you mean 'x'?)"; "".
@@ -13,10 +14,12 @@ local function hint(word, names)
 end
 
 local ENGINES = {"tensor", "vector", "scalar", "gpsimd", "sync", "cc0", "cc1", "cc2"} -- cc: of collectives
+-- For looking up; the list above is for the order.
 local is_engine = {}
 for _, e in ipairs(ENGINES) do is_engine[e] = true end
 
 -- "core 1 vector", "vector": as all of Soma names an engine of a core.
+-- Core 0 is not named, as most programs have no other.
 local function core_name(core, rest) return core > 0 and "core " .. core .. " " .. rest or rest end
 
 -- ---- Ranks ----------------------------------------------------------------------------------
@@ -28,6 +31,7 @@ local function rank_name(s, rank) return s.runs and "rank " .. (rank or s.rank) 
 local function run_of(s, at) return s.runs and s.runs[at.rank or s.rank] or s.run end
 
 -- From now on names are those of that rank. Its program has those of its CC sequencers.
+-- Names, tiles and semaphores of a rank are in its program.
 local function at_rank(s, rank)
   if not s.runs or rank == s.rank then return end
   s.rank, s.run, s.core = rank, s.runs[rank], s.world.cores[rank]
@@ -36,6 +40,7 @@ local function at_rank(s, rank)
 end
 
 local function rank_number(s, digits)
+  -- Ranks of what is no world do not exist.
   local rank = math.tointeger(tonumber(digits))
   if not s.runs then refuse("rank %s: this is no world of ranks", digits) end
   if rank > #s.runs then refuse("rank %s: the ranks are 0 to %d", digits, #s.runs) end
@@ -46,6 +51,7 @@ end
 local function rank_of(s, args)
   -- The rank stands after the verb of a command that has one.
   for _, word in ipairs {"", "write ", "wrote ", "reads ", "read "} do
+    -- A verb without a blank after it would be a name.
     local digits, rest = args:sub(#word + 1):match "^%s*rank%s*(%d+)%f[%s\0]%s*(.*)$"
     if digits and args:sub(1, #word) == word then return rank_number(s, digits), word .. rest end
   end
@@ -54,12 +60,14 @@ end
 
 -- Moves the focus to an engine {rank, core, engine}.
 local function focus(s, e)
+  -- The rank may be the one that is in focus already.
   at_rank(s, e.rank)
   s.focus = {rank = s.rank, core = e.core, engine = e.engine}
 end
 
 -- The number of a core of the program.
 local function core_number(s, digits)
+  -- Two cores at most.
   local core = math.tointeger(tonumber(digits))
   if core < s.cores then return core end
   refuse("core %s: the program has %s", digits, s.cores > 1 and "cores 0 and 1" or "one core, core 0")
@@ -67,6 +75,7 @@ end
 
 -- Takes "core 1" off the beginning of a text that goes on: the core, or nil, and the rest.
 local function core_of(s, text)
+  -- A letter after `core` is a name where a number was meant.
   if text:match "^%s*core%s+[%a$]" then refuse("'%s': write core 0 or core 1 before a name", text) end
   local digits, rest = text:match "^%s*core%s*(%d+)%s+(%S.*)$"
   if not digits then return nil, text end
@@ -80,35 +89,42 @@ end
 local function range_of(word, size, what)
   local number = word:match "^%s*(%d+)%s*$"
   if number then
+    -- A single index drops the dimension, as in the source.
     local i = math.tointeger(tonumber(number))
     if i >= size then refuse("%s: index %d; the dimension has 0..%d", what, i, size - 1) end
     return {first = i, count = 1, step = 1, dropped = true}
   end
   local from, plus, to, step = word:match "^%s*(%d*)%s*:%s*(%+?)(%d*)%s*:?%s*(%d*)%s*$"
   if not from then refuse("%s: '%s' is not an index: write 3, 2:7, :8, 4:+2 or 0:8:2", what, word) end
+  -- What is left out is the beginning, the end, and 1.
   from, step = math.tointeger(tonumber(from) or 0), math.tointeger(tonumber(step) or 1)
   to = math.tointeger(tonumber(to) or (plus == "+" and 1 or size))
   if plus == "+" then to = from + to end
   if step < 1 then refuse("%s: a step must be 1 or more", what) end
+  -- Nothing would be shown of an empty range.
   if to > size or from >= to then
     refuse("%s: %s is %d..%d; the dimension has 0..%d", what, word:match "^%s*(.-)%s*$", from, to - 1, size - 1)
   end
+  -- Rounded up: the last step may be a short one.
   return {first = from, count = (to - from + step - 1) // step, step = step}
 end
 
 -- The ranges of "[0:4, 3]" for a shape; without brackets all of it.
 local function ranges_of(text, shape, what)
   local ranges = {}
+  -- What is not in brackets has no words.
   for word in ((text or ""):match "^%[(.*)%]$" or ""):gmatch "[^,]+" do
     local d = #ranges + 1
     if d > #shape then refuse("%s has %d dimensions", what, #shape) end
     ranges[d] = range_of(word, shape[d], what)
   end
+  -- Dimensions that are not named are whole.
   for d = #ranges + 1, #shape do ranges[d] = {first = 0, count = shape[d], step = 1} end
   return ranges
 end
 
 -- A tile or tensor of the program by name, nil when none exists.
+-- A tile and a tensor of one name are two things; the tile is found first.
 local function find_memory(s, name)
   for _, t in ipairs(s.prog:tiles()) do
     if t.name == name then return {kind = "tile", info = t, shape = t.shape} end
@@ -120,6 +136,7 @@ end
 
 -- A tile's name with `.peer`: of the other core, as in the source.
 local function find_peer(s, name, core)
+  -- Only tiles are a core's own.
   local own = name:match "^(.+)%.peer$"
   local m = own and s.cores > 1 and find_memory(s, own)
   if m and m.kind == "tile" then return m, own, 1 - core end
@@ -129,11 +146,13 @@ end
 local function memory(s, text)
   local core, rest = core_of(s, text)
   core = core or s.focus.core
+  -- A name, and perhaps one pair of brackets to the end.
   local name, slice = rest:match "^%s*([%w_.$@]+)%s*(%[?.-%]?)%s*$"
   if not name or slice ~= "" and not slice:match "^%[.*%]$" then
     refuse("'%s' is not a tile or tensor: write a name, or a name with a slice, as in t[0:4, 3]", text)
   end
   local m = find_memory(s, name)
+  -- As the source writes the other core's tile.
   if not m then m, name, core = find_peer(s, name, core) end
   if not m then
     name = rest:match "^%s*([%w_.$@]+)"
@@ -152,10 +171,12 @@ end
 -- Its elements now.
 local function read(s, m)
   local t
+  -- A tile is in one of two memories, a tensor in HBM.
   if m.kind == "tile" then t = s.core[m.info.memory]:read(m.info.name, {core = m.core})
   else t = s.run:fetch(m.info.name) end
   local slices = {}
   for d, r in ipairs(m.ranges) do
+    -- The end of a range is exclusive, one after its last step.
     slices[d] = r.dropped and r.first or {r.first, r.first + (r.count - 1) * r.step + 1, r.step}
   end
   if #slices == 0 then return t end
@@ -166,9 +187,11 @@ end
 
 -- ---- Bytes ----------------------------------------------------------------------------------
 
+-- Each piece becomes a stop, and stops cost time.
 local MOST_PIECES = 512
 
 -- The contiguous runs of bytes of dimensions first .. last: a sequence of {offset, bytes}.
+-- From the innermost dimension outwards.
 local function runs_of(m, first, size)
   local runs, stride = {{0, size}}, size
   for d = #m.shape, first, -1 do
@@ -181,6 +204,7 @@ local function runs_of(m, first, size)
       if r.count * #runs > MOST_PIECES then
         refuse("%s lies in more than %d pieces; name a smaller slice", m.text, MOST_PIECES)
       end
+      -- Every index of this dimension, with all runs inside of it.
       for i = 0, r.count - 1 do
         for _, run in ipairs(runs) do
           longer[#longer + 1] = {run[1] + (r.first + i * r.step) * stride, run[2]}
@@ -201,6 +225,7 @@ end
 -- The stops of that kind ("write" or "read") that watch the bytes.
 local function watches(m, kind)
   local stops, size = {}, size_of(m.info.dtype)
+  -- Tensors have no partitions: all dimensions are in one row of bytes.
   if m.kind == "tensor" then
     for _, run in ipairs(runs_of(m, 1, size)) do
       stops[#stops + 1] = {kind = kind, rank = m.rank, tensor = m.info.name, offset = run[1], bytes = run[2]}
@@ -209,6 +234,7 @@ local function watches(m, kind)
   end
   -- The first dimension is the partitions; in each the bytes are the same.
   local p, runs = m.ranges[1], runs_of(m, 2, size)
+  -- Partitions next to each other are one stop.
   local groups = p.step == 1 and 1 or p.count
   if groups * #runs > MOST_PIECES then
     refuse("%s lies in more than %d pieces; name a smaller slice", m.text, MOST_PIECES)
@@ -228,11 +254,13 @@ end
 local function semaphore(s, name, core)
   local names, its = {}, name:match "^peer%.(.+)$"
   core = core or s.focus.core
+  -- The core that is named, or the focus, decides which one is the other.
   if its and s.cores > 1 then name, core = its, 1 - core end
   for _, sem in ipairs(s.prog:semaphores {core = core}) do
     if sem.name == name then return sem.number, core end
     names[#names + 1] = sem.name
   end
+  -- Semaphores without a name go by number.
   local number = math.tointeger(tonumber(name:match "^S%[(%d+)%]$" or ""))
   if number and number < 256 then return number, core end
   refuse("%s has no semaphore '%s'%s", core > 0 and "core " .. core or "the program", name, hint(name, names))
@@ -245,6 +273,7 @@ end
 
 -- "2014.5", "2 us": nanoseconds.
 local function time(text)
+  -- The unit may be left out: nanoseconds, as everything here is printed.
   local number, unit = text:match "^%s*([%d.]+)%s*(%a*)%s*$"
   local scale = ({[""] = 1, ns = 1, us = 1e3, ms = 1e6})[unit]
   if not tonumber(number) or not scale then refuse("'%s' is not a time: write 2014.5 or 2.5us", text) end
@@ -252,10 +281,12 @@ local function time(text)
 end
 
 -- The first line of a file after this one that instructions come from, as a hint; "" if none does.
+-- A line without instructions is mostly a comment or a declaration.
 local function next_line(s, file, line)
   local best
   for core = 0, s.cores - 1 do
     for _, i in ipairs(s.prog:instructions {core = core}) do
+      -- A whole path, or the end of one after a slash.
       local here = i.file == file or i.file and i.file:sub(-#file - 1) == "/" .. file
       if here and i.line > line and (not best or i.line < best) then best = i.line end
     end
@@ -280,6 +311,7 @@ local MOST_PLACES = 4096 -- of a line
 local function heads(s, core, file, line)
   local what = {file = file, line = line, heads = "", most = MOST_PLACES + 1}
   local found = instructions(s, core, what)
+  -- Kernels repeat a line for each of their loops' rounds.
   local text = found[1] and host.show.source_line(s, found[1])
   if text then
     what.heads = text
@@ -302,15 +334,18 @@ local function code(s, given)
   local core, text = core_of(s, given)
   local name, number = text:match "^(.-):?(%d+)$"
   if text:match "^cc%d:%d+$" then name, number = text:match "^(cc%d):(%d+)$" end
+  -- ENGINE:PC is of one core only.
   if number and is_engine[name] then
     core = core or s.focus.core
     local found = instructions(s, core, {engine = name, pc = math.tointeger(tonumber(number))})
     if #found == 0 then refuse("%s has no pc %s", core_name(core, name), number) end
     return found
   end
+  -- A label comes before a file of that name.
   local labelled = instructions(s, core, {label = text})
   if #labelled > 0 then return labelled end
   if number and (name == "" or text:match ":%d+$") then
+    -- Without a name it is the program's own file.
     local file = name ~= "" and name or s.file
     if not file then refuse("the program has no line table: assemble it from source") end
     local line = math.tointeger(tonumber(number))

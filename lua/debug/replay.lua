@@ -4,11 +4,13 @@
 local _, host = ...
 local place = host.place
 
+-- All in seconds of the host, as that is what the user waits for.
 local SECONDS, LONG, MOST = 0.25, 0.75, 32 -- between snapshots, at least; enough; of them
 local BYTES = math.max(1 << 30, host.memory_bytes() // 4) -- of all of them
 local SHARE = 4 -- the run takes this many times as long as its snapshots, unless that is over LONG
 local EXPECTED = 2 -- seconds that a replay may take before it says so
 
+-- Ranks of a program alone are one.
 -- Calls fn for each engine of all ranks and cores.
 local function each_engine(s, fn)
   for rank = 0, s.runs and #s.runs or 0 do
@@ -21,14 +23,17 @@ local function each_engine(s, fn)
   end
 end
 
+-- Ranks, cores and engines in one text: a table's key.
 local function key_of(e) return (e.rank or 0) .. " " .. e.core .. " " .. e.engine end
 
+-- How far each engine had come, so that a snapshot can be found by it.
 local function counts_of(s)
   local counts = {}
   each_engine(s, function(e, state) counts[key_of(e)] = state.instructions end)
   return counts
 end
 
+-- Snapshots share memory; each counts what it has by itself.
 local function bytes_of(list)
   local bytes = 0
   for _, k in ipairs(list) do bytes = bytes + k.state.bytes end
@@ -39,6 +44,7 @@ end
 -- present. So they are dense near the present, where most ways back end. The first and the last stay.
 local function least(list, seconds)
   local best, least_cost
+  -- Neither the first nor the last is looked at.
   for i = 2, #list - 1 do
     local gap = list[i + 1].seconds - list[i - 1].seconds
     local cost = gap / math.sqrt(math.max(seconds - list[i].seconds, SECONDS))
@@ -47,6 +53,7 @@ local function least(list, seconds)
   return best
 end
 
+-- Its time counts as part of the session, as the user waits for it too.
 local function keep(s)
   local started, list = host.seconds(), s.snapshots
   local at = #list + 1
@@ -54,6 +61,7 @@ local function keep(s)
   -- comes to them.
   while at > 1 and list[at - 1].time_ns > s.whole.time_ns do at = at - 1 end
   local ok, snapshot = pcall(s.whole.snapshot, s.whole, at > 1 and list[at - 1].state or nil)
+  -- A run that is recorded, or too large: the session goes on without a way back.
   if not ok then
     s.no_way_back = tostring(snapshot):gsub("^.-snapshot: ", "")
     return
@@ -61,15 +69,18 @@ local function keep(s)
   s.last = {state = snapshot, time_ns = s.whole.time_ns, seconds = s.seconds, counts = counts_of(s)}
   table.insert(list, at, s.last)
   s.kept = s.seconds
+  -- Two always stay.
   while #list > 2 and (#list > MOST or bytes_of(list) > BYTES) do
     table.remove(list, least(list, list[#list].seconds)).state:close()
   end
   local took = host.seconds() - started
+  -- A quarter second at least, and never more often than they take themselves.
   s.interval = math.max(SECONDS, math.min(SHARE * took, LONG), took)
 end
 
 -- A new session's first snapshot.
 local function begin(s)
+  -- Nanoseconds at first; the slice adapts itself.
   s.snapshots, s.seconds, s.kept, s.slice = {}, 0, 0, 1000
   if not s.whole.ended then keep(s) end
 end
@@ -77,6 +88,7 @@ end
 -- Keeps a snapshot when the last one is long past. One of an earlier way here counts too. A replay
 -- keeps some only where they have become sparse.
 local function keep_sometimes(s)
+  -- Where the session cannot go back nothing is kept.
   if s.no_way_back or s.whole.ended then return end
   local last, list = #s.snapshots, s.snapshots
   while last > 1 and list[last].time_ns > s.whole.time_ns do last = last - 1 end
@@ -90,8 +102,10 @@ local function forward(s, until_ns)
   repeat
     local started = host.seconds()
     cursor = math.max(cursor, run.time_ns) + s.slice
+    -- The last slice ends at the time itself, not after it.
     local last = until_ns and cursor >= until_ns
     if last then run:until_time(until_ns)
+    -- Beyond this the clock's range ends, so the rest is one move.
     elseif cursor < 1e12 then run:until_time(cursor)
     else run:continue() end
     local took = host.seconds() - started
@@ -106,6 +120,7 @@ end
 -- ---- Back -----------------------------------------------------------------------------------
 
 -- The latest snapshot that fits; raises where none exists.
+-- From the last one on: the shortest way.
 local function latest(s, fits)
   for i = #s.snapshots, 1, -1 do
     if fits(s.snapshots[i]) then return s.snapshots[i], i end
@@ -123,10 +138,12 @@ local function replay(s, snapshot, fn)
     if after then expected = math.min(expected, after.seconds - snapshot.seconds) end
   end
   if expected > EXPECTED then s.print(string.format("the replay takes about %.0f s", expected)) end
+  -- Its own snapshot is restored, whatever time the run stands at.
   s.whole:restore(snapshot.state)
   s.whole:mute(true)
   s.seconds, s.kept, s.last = snapshot.seconds, snapshot.seconds, snapshot
   s.replays = true
+  -- The sound comes back also after an error.
   local ok, message = pcall(fn)
   s.replays = false
   s.whole:mute(false)
@@ -138,15 +155,18 @@ local function to_time(s, ns)
   replay(s, snapshot, function() forward(s, ns) end)
 end
 
+-- By instructions rather than time: several engines may issue at one moment.
 -- To the moment at which the engine {core, engine} had issued n instructions.
 local function to_count(s, e, n)
   local function had(k) return k.counts[key_of(e)] end
   -- With none issued, the first snapshot that knows the engine is good enough.
   local snapshot = latest(s, function(k) return had(k) < n or n == 0 and had(k) == 0 end)
   replay(s, snapshot, function()
+    -- The snapshot is the moment already.
     if had(snapshot) == n then return end
     local stop = s.whole:add_stop {kind = "count", rank = e.rank, core = e.core, engine = e.engine, count = n}
     local ok, message = pcall(forward, s)
+    -- The stop is this function's, and held only once.
     s.whole:remove_stop(stop)
     if not ok then error(message, 0) end
   end)
@@ -156,6 +176,7 @@ end
 
 -- ---- Who -----------------------------------------------------------------------------------
 
+-- Time alone may be that of several events; the hash tells which.
 local function mark_of(run)
   local stats = run.stats
   return {hash = stats.trace_hash, instructions = stats.instructions, time_ns = stats.time_ns}
@@ -174,6 +195,7 @@ end
 
 -- The last hit of the watches in [a snapshot, stop), and how many; nil: none.
 local function search(s, snapshot, watches, go)
+  -- In a replay, so that the session stands where it stood afterwards.
   local ids, found, hits = {}, nil, 0
   replay(s, snapshot, function()
     for i, w in ipairs(watches) do
@@ -203,11 +225,14 @@ end
 
 -- Who touched the bytes of the watches last, up to now: a hit, or nil.
 local function who(s, watches)
+  -- All that is needed to come back to this very moment.
   local run, mark, faulted, seconds = s.whole, mark_of(s.whole), s.whole.fault ~= nil, s.seconds
   local last, i = latest(s, function(k) return k.time_ns <= mark.time_ns end)
+  -- After a fault nothing can be kept; the end is found by running on.
   local here, passes = not faulted and run:snapshot(last.state) or nil, passed(s)
   local found, next_time = nil, nil
   local ok, message = pcall(function()
+    -- Snapshot by snapshot backwards, each up to the beginning of the next.
     while i >= 1 and not found do
       local snapshot, stop = s.snapshots[i], next_time
       found = search(s, snapshot, watches, function()
@@ -220,13 +245,16 @@ local function who(s, watches)
     end
   end)
   if here then
+    -- The run as it was, with all that it had.
     run:restore(here)
     here:close()
     -- Marks of engines that pass their stop are not part of a snapshot.
     for _, e in ipairs(passes) do run:pass(e.engine, {rank = e.rank, core = e.core}) end
   else
+    -- A fault comes again, as it did before.
     replay(s, s.snapshots[#s.snapshots], function() run:continue() end)
   end
+  -- The session's time has not gone on.
   s.seconds = seconds
   if not ok then error(message, 0) end
   return found

@@ -8,6 +8,7 @@ local tell_place, tell_end, move, run_to = stops.tell_place, stops.tell_end, sto
 
 -- ---- Commands -------------------------------------------------------------------------------
 
+-- In the order of their definition, which is that of help.
 local commands = {} -- by name: {fn, usage, text}
 local order = {}
 local function command(name, usage, text, fn)
@@ -16,6 +17,7 @@ local function command(name, usage, text, fn)
 end
 
 -- The first engine of that core that has instructions, nil: none has.
+-- Engines without instructions are not worth a focus.
 local function first_engine(s, core)
   for _, name in ipairs(s.engines) do
     if show.at(s, core, name, 0) then return name end
@@ -27,12 +29,15 @@ end
 -- has it.
 local function engine_of(s, args)
   local digits, after = args:match "^core%s*(%d+)%f[%s\0]%s*(.*)$"
+  -- A core that is not named is that of the focus.
   local core = digits and place.core_number(s, digits) or s.focus.core
   if digits then args = after end
   local word, rest = args:match "^(%a+)%f[%s\0]%s*(.*)$"
+  -- CC sequencers have a digit in their name, which the pattern above does not take.
   if args:match "^cc%d%f[%s\0]" then word, rest = args:match "^(cc%d)%s*(.*)$" end
   local name = place.is_engine[word] and word or s.focus.engine
   if place.is_engine[word] then args = rest
+  -- The engine of the focus may have nothing to do on that core.
   elseif (digits or s.given_rank) and not show.at(s, core, name, 0) then name = first_engine(s, core) end
   if not name or not show.at(s, core, name, 0) then
     refuse("%s has no instructions in this program", name and core_name(core, name) or "core " .. core)
@@ -43,6 +48,7 @@ local function name_of(e) return (e.rank and "rank " .. e.rank .. " " or "") .. 
 -- A stop of that kind at an engine's pc.
 local function stop_at(kind, e, pc) return {kind = kind, rank = e.rank, core = e.core, engine = e.engine, pc = pc} end
 
+-- Without a number once.
 local function count_of(text)
   if text == "" then return 1 end
   local n = math.tointeger(tonumber(text))
@@ -58,11 +64,13 @@ command("watch", "WHAT [if COND]", "stop after a write to a tile, a tensor or a 
   stops.add(s, "write " .. args, false, true)
 end)
 command("delete", "[NUMBER]", "remove a stop, or all", function(s, args)
+  -- All of them, also those that have not been hit.
   if args == "" then
     s.breaks = {}
     return
   end
   for _, b in ipairs(s.breaks) do
+    -- Numbers are compared as text: what is no number matches none.
     if tostring(b.number) == args then return stops.remove(s, b) end
   end
   refuse("there is no stop %s", args)
@@ -72,6 +80,7 @@ command("continue", "", "run to the next stop or the end", function(s)
   if not s.whole.ended then tell_place(s) end
 end)
 command("until", "TIME", "run to that time, forward or back", function(s, args)
+  -- Nanoseconds, or with a unit.
   local t = place.time(args)
   if t < stops.now(s) or s.whole.ended then
     -- There need be no event at that time: the prompt tells the time that was asked for.
@@ -79,6 +88,7 @@ command("until", "TIME", "run to that time, forward or back", function(s, args)
     s.came_to = t
   else
     move(s, run_to(s, t))
+    -- A stop before that time has told its place.
     if s.told then t = nil end
   end
   if not s.whole.ended then tell_place(s, t) end
@@ -87,6 +97,7 @@ end)
 -- One instruction of the engine; true when it was that and no stop.
 local function step_once(s, e)
   local before = stops.state_of(s, e)
+  -- A halted engine never issues anything again.
   if before.status == "halted" then refuse("%s has halted", name_of(e)) end
   -- The engine may have to wait first, while all others move on.
   move(s, function() s.whole:step(e.engine, {rank = e.rank, core = e.core}) end)
@@ -96,6 +107,7 @@ command("step", "[ENGINE] [N]", "until the engine in focus has issued its instru
   local engine, rest = engine_of(s, args)
   local n = count_of(rest)
   place.focus(s, engine)
+  -- A stop ends the steps, as the user wants to look at it.
   for _ = 1, n do
     if not step_once(s, engine) then break end
   end
@@ -105,6 +117,7 @@ end)
 -- How many of what the engine issued at pc are not done.
 local function under_way(s, e, pc)
   local n = 0
+  -- Both the data path and the queues may have work of that instruction.
   for _, f in ipairs(stops.state_of(s, e).in_flight) do
     if f.pc == pc then n = n + 1 end
   end
@@ -115,6 +128,7 @@ local function under_way(s, e, pc)
 end
 command("next", "[ENGINE]", "the same, and until its result is there", function(s, args)
   local engine = engine_of(s, args)
+  -- The instruction that is next now is the one whose result is awaited.
   place.focus(s, engine)
   local pc = stops.state_of(s, engine).pc
   if step_once(s, engine) then
@@ -125,6 +139,7 @@ command("next", "[ENGINE]", "the same, and until its result is there", function(
       wanted.count = n
       local stop = s.whole:add_stop(wanted)
       local ok, message = pcall(move, s, run_to(s), {[stop] = true})
+      -- It may have gone with the run.
       pcall(s.whole.remove_stop, s.whole, stop)
       if not ok then error(message, 0) end
     end
@@ -137,6 +152,7 @@ local function exits(s, e, pc)
   local function at(n) return show.at(s, e.core, e.engine, n) end
   local top, last = s.prog:loop(e.engine, pc, e.core)
   local pcs = {}
+  -- Not in a loop: to the return, and one step more.
   if not top then
     for n = pc, math.huge do
       local i = at(n)
@@ -146,6 +162,7 @@ local function exits(s, e, pc)
   end
   -- A branch out of the loop is an exit; a call comes back.
   for n = top, last do
+    -- Also a loop that nothing leaves has an end to its code.
     local i = at(n)
     if i.target and (i.target < top or i.target > last) and i.name ~= "call" then pcs[#pcs + 1] = i.target end
   end
@@ -156,10 +173,12 @@ end
 command("finish", "", "to the end of the loop that the engine in focus is in, else of the code that was called", function(s)
   local engine, mine = s.focus, {}
   local pcs, returns = exits(s, engine, stops.state_of(s, engine).pc)
+  -- Stops of this command alone.
   for _, pc in ipairs(pcs) do mine[s.whole:add_stop(stop_at("pc", engine, pc))] = true end
   local ok, message = pcall(move, s, run_to(s), mine)
   for id in pairs(mine) do pcall(s.whole.remove_stop, s.whole, id) end
   if not ok then error(message, 0) end
+  -- `message` is what move gave: whether one of these stops has held.
   if returns and message then
     s.told = false
     step_once(s, engine)
@@ -167,12 +186,14 @@ command("finish", "", "to the end of the loop that the engine in focus is in, el
   if not s.whole.ended then tell_place(s) end
 end)
 command("back", "[N]", "undo N instructions of the engine in focus; after a fault: to the moment before it", function(s, args)
+  -- A fault has no instruction that could be undone one by one.
   local n, fault = count_of(args), s.whole.fault
   if fault then
     -- Just before the fault, whose event is then the next.
     replay.to_time(s, math.max(0, fault.time_ns - 1e-5))
   else
     local have = stops.state_of(s, s.focus).instructions
+    -- Never before the beginning.
     if have < n then refuse("%s has issued %d instructions", name_of(s.focus), have) end
     replay.to_count(s, s.focus, have - n)
   end
@@ -182,22 +203,26 @@ end)
 
 local how = {heat = show.heat, stats = show.stats}
 command("print", "WHAT[/heat|/stats]", "a tile or tensor, as in t[0:4, :8]; a register r3 or vector.r3; a semaphore $s", function(s, args)
+  -- As the manual writes it: what, then how.
   local what, form = args:match "^(.-)%s*/%s*(%a+)$"
   if not what then form, what = args:match "^/%s*(%a+)%s+(.+)$" end -- as gdb has it
   what = what or args
   if what == "" then refuse "print what? A tile, a tensor, r3, $s" end
   if form and not how[form] then refuse("'/%s': /heat or /stats%s", form, place.hint(form, {"heat", "stats"})) end
+  -- The prefix counts for registers and semaphores; memory takes it off itself.
   local prefix, rest = place.core_of(s, what)
   local core = prefix or s.focus.core
   local engine, r = rest:match "^(%a+%d?)%.r(%d+)$"
   if not engine then engine, r = s.focus.engine, rest:match "^r(%d+)$" end
   if r and place.is_engine[engine] then
+    -- Sixty-four registers.
     if tonumber(r) > 63 then refuse("the registers are r0 to r63") end
     s.print(string.format("%s%s.r%s = %d", place.rank_name(s), core_name(core, engine), r, s.core:register(engine, math.tointeger(tonumber(r)), {core = core})))
   elseif rest:match "^%$" then
     s.print(place.rank_name(s) .. core_name(core, rest) .. " = " .. place.semaphore_value(s, rest:sub(2), core))
   else
     local m = place.memory(s, what)
+    -- The value first, then who is about to change it.
     s.print(m.text .. " = " .. (how[form] or show.matrix)(place.read(s, m)))
     show.writers(s, m)
   end
@@ -206,12 +231,14 @@ end)
 local function info_break(s)
   local rows = {}
   for _, b in ipairs(s.breaks) do
+    -- A row for each stop.
     rows[#rows + 1] = {b.number, b.what .. (b.cond and " if " .. b.cond or ""), b.once and "once" or "", b.hits .. " times"}
   end
   return #rows > 0 and show.columns(rows) or "  no stops"
 end
 local infos = {engines = show.engines, ranks = show.ranks, sems = show.sems, queues = show.queues, tiles = show.tiles,
                transfers = show.transfers, ["break"] = info_break}
+-- In order, for messages.
 local function names_of(t)
   local names = {}
   for name in pairs(t) do names[#names + 1] = name end
@@ -221,6 +248,7 @@ end
 command("info", "break|engines|queues|ranks|sems|tiles|transfers", "what there is, and what it does now", function(s, args)
   local several = {}
   for _, name in ipairs(names_of(infos)) do
+    -- A prefix is enough where it means one only.
     if args ~= "" and name:sub(1, #args) == args then several[#several + 1] = name end
   end
   local f = infos[#several == 1 and several[1] or args]
@@ -229,6 +257,7 @@ command("info", "break|engines|queues|ranks|sems|tiles|transfers", "what there i
   s.print(f(s))
 end)
 local function set_focus(s, args)
+  -- A core without a number is a mistake that engine_of would take for an engine.
   if args:match "^core%f[%W]" and not args:match "^core%s*%d" then
     refuse("core N [ENGINE]: N is the number of a core%s", s.cores > 1 and ", 0 or 1" or ": the program has one, core 0")
   end
@@ -243,6 +272,7 @@ end
 command("focus", "ENGINE", "the engine that step, next, back, print r3 are about: vector, core 1, core 1 vector", set_focus)
 command("core", "N [ENGINE]", "focus core N; `core N` in front of an engine, a tile, a semaphore or a place means that core's,\nas in: print core 1 t[0:4], step core 1 vector", function(s, args) set_focus(s, "core " .. args) end)
 command("rank", "N [ENGINE]", "focus rank N of a world; `rank N` first after a command means that rank's, as in: print rank 1 t[0:4],\nstep rank 1 vector, break rank 1 19", function(s, args)
+  -- The rank is checked before the focus is moved.
   local digits, rest = args:match "^(%d+)%f[%s\0]%s*(.*)$"
   if not digits then refuse("rank N [ENGINE]: N is the number of a rank%s", s.runs and ", 0 to " .. #s.runs or ": this is no world of ranks") end
   s.given_rank = place.rank_number(s, digits)
@@ -251,10 +281,12 @@ command("rank", "N [ENGINE]", "focus rank N of a world; `rank N` first after a c
 end)
 command("who", "wrote|reads WHAT", "the last instruction that has written a byte of it, or read one, so far", function(s, args)
   local kind, what = args:match "^(%a+)%s+(.+)$"
+  -- Both forms, as people ask in both.
   local watch = ({wrote = "write", reads = "read", read = "read"})[kind]
   if not watch then refuse "who wrote TILE[p, i], or who reads TILE[p, i]" end
   local m = place.memory(s, what)
   local hit = replay.who(s, place.watches(m, watch))
+  -- Without a hit nothing so far has touched the bytes.
   if not hit then
     s.print(string.format("nothing has %s %s so far", watch == "write" and "written" or "read", m.text))
   elseif watch == "write" then
@@ -265,6 +297,7 @@ command("who", "wrote|reads WHAT", "the last instruction that has written a byte
 end)
 
 command("list", "[FILE:LINE|LINE]", "source around it, or around the next instruction", function(s, args)
+  -- Where the engine stands, if it stands anywhere.
   local i = stops.next_of(s, s.focus)
   local here = i and i.line
   if args == "" then
@@ -274,6 +307,7 @@ command("list", "[FILE:LINE|LINE]", "source around it, or around the next instru
   end
   local file, line = args:match "^(.-):?(%d+)$"
   if not line then refuse("'%s' is not a place in a file: write FILE:LINE or LINE", args) end
+  -- Without a name the file of the first instruction.
   file = file ~= "" and file or s.file
   if not file then refuse "which file?" end
   s.print(show.source(s, file, math.tointeger(tonumber(line)), i and i.file == file and here))
@@ -283,15 +317,18 @@ command("disas", "[ENGINE]", "instructions around the next one", function(s, arg
   s.print(show.disas(s, engine.core, engine.engine, stops.state_of(s, engine).pc))
 end)
 command("log", "on|off", "a line for each instruction that is done", function(s, args)
+  -- Nothing else turns it on or off.
   if args ~= "on" and args ~= "off" then refuse "log on, or log off" end
   s.whole:log_lines(args == "on" and s.print or nil)
 end)
 command("lua", "CODE", "an expression or statements, with soma, run, core, prog, registers, tiles; what it changes is lost\nwhen the run goes back", function(s, args)
+  -- All values of an expression, as Lua prints them.
   local results = table.pack(stops.expression(s, args)())
   for i = 1, results.n do results[i] = tostring(results[i]) end
   if results.n > 0 then s.print(table.concat(results, "\t")) end
 end)
 command("save", "FILE", "the run, for soma --resume", function(s, args)
+  -- The name is all that is needed.
   if args == "" then refuse "save to which file?" end
   local ok, message = s.whole:save(args)
   if not ok then refuse("%s", message) end
@@ -302,6 +339,7 @@ command("help", "[COMMAND]", "this", function(s, args)
     local c = host.debug_find(args)
     return s.print(c.name .. " " .. c.usage .. "\n  " .. c.text:gsub("\n", "\n  "))
   end
+  -- The first line of each text; the whole is in help COMMAND.
   for _, name in ipairs(order) do
     local c = commands[name]
     rows[#rows + 1] = {name .. " " .. c.usage, (c.text:gsub("\n.*$", " ..."))}
@@ -310,12 +348,14 @@ command("help", "[COMMAND]", "this", function(s, args)
 end)
 command("quit", "", "end", function(s) s.over = true end)
 
+-- As gdb has them.
 local short = {b = "break", c = "continue", d = "delete", i = "info", l = "list", n = "next", p = "print", q = "quit", s = "step", u = "until", h = "help"}
 
 -- The command that a word names, or begins.
 local function find(word)
   local found = commands[short[word] or word]
   if found then return found end
+  -- A beginning that fits one command alone.
   local several = {}
   for _, name in ipairs(order) do
     if name:sub(1, #word) == word then several[#several + 1] = name end
@@ -329,6 +369,7 @@ host.debug_find = find
 -- ---- The session ----------------------------------------------------------------------------
 
 local function text_of(message)
+  -- The place within these files says nothing to a user.
   if type(message) == "table" and message.message then return message.message end
   return (tostring(message):gsub("^soma%.%a+:%d+: ", ""))
 end
@@ -340,11 +381,13 @@ local repeats = {step = true, next = true, back = true, continue = true, finish 
 local function run_line(s, line)
   line = line:match "^%s*(.-)%s*$"
   if line == "" and s.again then line = s.again end
+  -- A script of commands may have comments.
   if line == "" or line:sub(1, 1) == "#" then return true end
   local word, args = line:match "^([%a]+)%s*(.*)$"
   local ok, message = pcall(function()
     if not word then refuse("'%s' is not a command; help lists them", line) end
     local c = find(word)
+    -- Only where somebody types: a transcript has empty lines of its own.
     s.again = host.terminal() and repeats[c.name] and line or nil
     -- Code may have the word `rank` itself.
     if c.name ~= "lua" then s.given_rank, args = place.rank_of(s, args) end
@@ -353,6 +396,7 @@ local function run_line(s, line)
   end)
   s.given_rank = nil
   if s.runs then place.at_rank(s, s.focus.rank) end
+  -- An error ends the line, not the session.
   if not ok then s.print("error: " .. text_of(message)) end
   return ok
 end
@@ -361,6 +405,7 @@ end
 local function complete(s, line)
   local before, word = line:match "^(.-)([%w_.$]*)$"
   local names, out = {}, {}
+  -- The first word is a command, everything after it a name.
   if before:match "^%s*$" then names = order
   else
     for _, t in ipairs(s.prog:tiles()) do names[#names + 1] = t.name end
@@ -382,6 +427,7 @@ end
 local function engines_of(s)
   s.engines = {}
   for _, name in ipairs(place.engines) do
+    -- The five engines are always there, at least to be named.
     local there = not name:match "^cc"
     for rank = 0, s.runs and #s.runs or 0 do
       place.at_rank(s, rank)

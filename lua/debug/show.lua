@@ -4,6 +4,7 @@ local soma, host = ...
 local place = host.place
 local core_name = place.core_name
 
+-- Three digits after the point, without zeros at the end.
 local function ns(t) return (string.format("%.3f", t):gsub("%.?0+$", "")) .. " ns" end
 
 -- "add.s:14" or nothing.
@@ -12,6 +13,7 @@ local function where(i)
 end
 -- "vector 3  add.s:14  tensor_tensor ...": an instruction on one line.
 local function instruction(i)
+  -- Two blanks between the parts, as in all lists of the debugger.
   local at = where(i)
   return string.format("%s %d  %s%s", core_name(i.core, i.engine), i.pc, at ~= "" and at .. "  " or "", i.text)
 end
@@ -19,12 +21,14 @@ end
 -- Rows of texts as aligned columns.
 local function columns(rows, indent)
   local width, out = {}, {}
+  -- First the widths of all rows, then the rows.
   for _, row in ipairs(rows) do
     for k, cell in ipairs(row) do width[k] = math.max(width[k] or 0, #tostring(cell)) end
   end
   for _, row in ipairs(rows) do
     local line = {}
     for k, cell in ipairs(row) do line[k] = tostring(cell) .. (" "):rep(width[k] - #tostring(cell)) end
+    -- The last column needs no padding.
     out[#out + 1] = (indent or "  ") .. (table.concat(line, "  "):gsub("%s+$", ""))
   end
   return table.concat(out, "\n")
@@ -32,18 +36,22 @@ end
 
 -- ---- Tensors --------------------------------------------------------------------------------
 
+-- What a terminal shows without scrolling.
 local ROWS, COLUMNS, WIDTH = 16, 32, 78
 
+-- Booleans are printed as words.
 local function number(v)
   if type(v) ~= "number" then return tostring(v) end
   if math.type(v) == "integer" then return tostring(v) end
   if v ~= v then return "nan" end
+  -- Six digits are enough to see, and align well.
   return (string.format("%.6g", v))
 end
 
 -- The elements as rows of the last dimension: a view, rows, columns.
 local function rows_of(t)
   local n = t.ndim > 0 and t.shape[t.ndim] or 1
+  -- Empty tensors have no rows.
   local rows = n > 0 and t.size // n or 0
   return rows > 0 and t:reshape({rows, n}) or nil, rows, n
 end
@@ -53,12 +61,14 @@ local PIECE = 1 << 16 -- elements that are a table of Lua at once
 -- Calls fn(value, row, column) for each element; booleans are 0 and 1.
 local function each(t, fn)
   local m, rows, n = rows_of(t)
+  -- Whole rows, at least one.
   local step = math.max(1, PIECE // n)
   -- A part at a time: a table of all elements of a large tensor would take many times its
   -- memory.
   for first = 0, rows - 1, step do
     for r, row in ipairs(m:slice({first, math.min(rows, first + step)}, {}):tolist()) do
       for k, v in ipairs(row) do
+        -- Figures count true and false as numbers.
         if v == true then v = 1 elseif v == false then v = 0 end
         fn(v, first + r - 1, k - 1)
       end
@@ -66,6 +76,7 @@ local function each(t, fn)
   end
 end
 
+-- As programs write types.
 local function type_of(t)
   local shape = {}
   for d, n in ipairs(t.shape) do shape[d] = n end
@@ -75,8 +86,10 @@ end
 local function matrix(t)
   local m, rows, n = rows_of(t)
   if not m then return type_of(t) .. ": no elements" end
+  -- A single number needs no matrix.
   if t.size == 1 then return (type_of(t):gsub("%[%]$", "")) .. " " .. number(m:get(0, 0)) end
   local out, cells, width = {type_of(t)}, {}, 1
+  -- Only what is shown becomes a table.
   for r, row in ipairs(m:slice({0, math.min(rows, ROWS)}, {0, math.min(n, COLUMNS)}):tolist()) do
     cells[r] = {}
     for k, v in ipairs(row) do
@@ -84,10 +97,12 @@ local function matrix(t)
       width = math.max(width, #cells[r][k])
     end
   end
+  -- As many columns as fit in the width, with the row's number before them.
   local shown = math.max(1, math.min(n, COLUMNS, (WIDTH - 6) // (width + 1)))
   for r, row in ipairs(cells) do
     local line = {}
     for k = 1, shown do line[k] = string.format("%" .. width .. "s", row[k]) end
+    -- Rows are numbered from 0, as in slices.
     out[#out + 1] = string.format("%5d  %s%s", r - 1, table.concat(line, " "), shown < n and " ..." or "")
   end
   if rows > ROWS then out[#out + 1] = string.format("  ... %d more rows", rows - ROWS) end
@@ -100,10 +115,12 @@ local function figures(t, also)
   local f = {n = t.size, nans = 0, infs = 0, zeros = 0, sum = 0}
   each(t, function(v, r, k)
     if also then also(v, r, k) end
+    -- A NaN is counted, and takes part in nothing else.
     if v ~= v then
       f.nans = f.nans + 1
       return
     end
+    -- An infinity may be the least or the largest.
     if v == math.huge or v == -math.huge then f.infs = f.infs + 1 end
     if v == 0 then f.zeros = f.zeros + 1 end
     f.sum = f.sum + v
@@ -114,8 +131,10 @@ local function figures(t, also)
 end
 
 local function stats_of(t, f)
+  -- Where all are NaN there is no least.
   if not f.low then return type_of(t) .. ": " .. f.nans .. " NaN, no numbers" end
   local function at(v, where_)
+    -- A vector's place is one number.
     return number(v) .. " at [" .. (t.ndim > 1 and where_[1] .. ", " or "") .. where_[2] .. "]"
   end
   return string.format("%s: min %s, max %s, mean %s; %d NaN, %d infinite, %d zero of %d", type_of(t),
@@ -130,9 +149,12 @@ local SHADES = " .:-=+*#%@"
 local function heat(t)
   if t.size == 0 then return type_of(t) .. ": no elements" end
   local _, rows, n = rows_of(t)
+  -- The picture has at most so many rows and columns.
   local high, wide, sums, counts, bad = math.min(rows, 24), math.min(n, 64), {}, {}, {}
   local f = figures(t, function(v, r, k)
+    -- The block that an element belongs to.
     local i = r * high // rows * wide + k * wide // n
+    -- v - v is 0 for every finite number.
     if v ~= v or v - v ~= 0 then bad[i] = true
     else sums[i], counts[i] = (sums[i] or 0) + v, (counts[i] or 0) + 1 end
   end)
@@ -146,6 +168,7 @@ local function heat(t)
       local at = math.floor(shade + 0.5) + 1
       line[#line + 1] = bad[i] and "!" or SHADES:sub(at, at)
     end
+    -- The number of the first row of each line.
     out[#out + 1] = string.format("%5d |%s|", (y * rows + high - 1) // high, table.concat(line))
   end
   return table.concat(out, "\n")
@@ -155,6 +178,7 @@ end
 
 local function at(s, core, engine, pc) return s.prog:instructions({core = core, engine = engine, pc = pc})[1] end
 
+-- By its name, or as the source would write a number.
 local function sem_name(e) return "$" .. (e.semaphore_name or "S[" .. e.semaphore .. "]") end
 
 -- Calls fn(core, engine's name, its state) for the engines of both cores.
@@ -164,6 +188,7 @@ local function each_engine(s, fn)
   end
 end
 
+-- In the words of the manual.
 local function doing(e)
   if e.status == "halted" then return "halted" end
   if e.status == "meeting" then return "waits for the other core's sendrecv" end
@@ -183,11 +208,14 @@ local function rests(e) return e.status == "halted" or e.status == "idle" end
 local function engines(s)
   local rows = {}
   each_engine(s, function(core, name, e)
+    -- Engines without code are no rows.
     local i = at(s, core, name, e.pc)
     if not i then return end
+    -- The star is where commands are about.
     local here = name == s.focus.engine and core == s.focus.core
     rows[#rows + 1] = {(here and "* " or "  ") .. core_name(core, name), "pc " .. e.pc, doing(e),
       rests(e) and "" or where(i), rests(e) and "" or i.text}
+    -- What is in the data path stands below its engine.
     for _, f in ipairs(e.in_flight) do
       local flying = at(s, core, name, f.pc)
       rows[#rows + 1] = {"", "", "in its data path from " .. ns(f.start_ns) .. " to " .. ns(f.end_ns), where(flying), flying.text}
@@ -203,6 +231,7 @@ local function writers(s, m)
   -- As the instruction's text has it: without rank and core before it.
   local name = m.text:match "([%w_.$@]+)[%[%]%d:,+ ]*$"
   local function tell(i, till)
+    -- The first operand is what an instruction writes.
     if i.text:match "^%S+%s+([%w_.$@]+)" ~= name then return end
     -- A halted engine has nothing more to issue, and waits for nothing.
     local halted = rests(s.run:engine(i.engine, {core = i.core}))
@@ -210,11 +239,13 @@ local function writers(s, m)
       (halted and "" or ": next " .. core_name(i.core, i.engine) .. " waits for it"))
   end
   each_engine(s, function(core, engine, e)
+    -- A result may still come.
     for _, f in ipairs(e.in_flight) do
       tell(at(s, core, engine, f.pc), ", until " .. ns(f.end_ns))
     end
   end)
   for core = 0, s.cores - 1 do
+    -- Transfers are not in an engine's path.
     for _, t in ipairs(s.run:transfers {core = core}) do
       tell(at(s, core, t.engine, t.pc), string.format(", %d bytes left", t.bytes - t.moved))
     end
@@ -226,11 +257,13 @@ local function ranks(s)
   if not s.runs then place.refuse "this is no world of ranks" end
   local rows, was = {}, s.rank
   for r = 0, #s.runs do
+    -- The focus is put back below.
     place.at_rank(s, r)
     local busy = {}
     each_engine(s, function(core, name, e)
       if rests(e) or not at(s, core, name, e.pc) then return end
       local i = at(s, core, name, e.pc)
+      -- Since when is too much for one line.
       local what = e.status == "ready" and i.text:match "^%S+" or doing(e):gsub(", since .*", "")
       busy[#busy + 1] = core_name(core, name) .. " " .. (where(i) ~= "" and where(i) .. " " or "") .. what
     end)
@@ -241,6 +274,7 @@ local function ranks(s)
 end
 
 local function sems(s)
+  -- By core, and by number within it.
   local rows, waiting = {}, {[0] = {}, {}}
   each_engine(s, function(core, name, e)
     if e.status == "waiting" then
@@ -250,6 +284,7 @@ local function sems(s)
   for core = 0, s.cores - 1 do
     for _, sem in ipairs(s.prog:semaphores {core = core}) do
       local value, waits = s.core:semaphore(sem.number, {core = core}), waiting[core][sem.number] or ""
+      -- Names that the builder of collectives gives.
       local planned = sem.name:match "^cc%d?_" -- of collectives: most are not in use
       if not planned or value > 0 or waits ~= "" then rows[#rows + 1] = {core_name(core, "$" .. sem.name), value .. waits} end
     end
@@ -262,6 +297,7 @@ local function transfers(s)
   for core = 0, s.cores - 1 do
     for _, t in ipairs(s.run:transfers {core = core}) do
       local i = at(s, core, t.engine, t.pc)
+      -- A transfer may signal a semaphore of either core.
       local its = t.semaphore and (t.semaphore_core == core and "" or "the other core's ") .. sem_name(t)
       rows[#rows + 1] = {core_name(core, t.queue), t.engine, where(i), t.shares .. " shares left", t.moved .. " of " .. t.bytes .. " bytes of them",
         its and "each adds 1 to " .. its or "", i.text}
@@ -273,6 +309,7 @@ end
 local function queues(s)
   local rows = {}
   for core = 0, s.cores - 1 do
+    -- Numbers of each queue, by its name.
     local n, bytes = {}, {}
     for _, t in ipairs(s.run:transfers {core = core}) do
       n[t.queue], bytes[t.queue] = (n[t.queue] or 0) + 1, (bytes[t.queue] or 0) + t.bytes - t.moved
@@ -286,6 +323,7 @@ end
 
 local function tiles(s)
   local rows = {}
+  -- Tiles are declared once, for both cores.
   for _, t in ipairs(s.prog:tiles()) do
     rows[#rows + 1] = {t.name, t.memory, t.dtype .. "[" .. table.concat(t.shape, ", ") .. "]",
       "partitions " .. t.partition .. ".." .. t.partition + t.shape[1] - 1,
@@ -302,16 +340,20 @@ end
 local MOST_SOURCE = 1 << 24 -- bytes of a file
 
 -- Lines of a file; nil and a message.
+-- A file is read once for a session.
 local function lines_of(s, file)
   if not s.sources[file] then
+    -- The user may have named another place for it.
     local f, message = io.open(s.found[file] or file, "r")
     local text
     if f then
       text, message = f:read(MOST_SOURCE)
       f:close()
     end
+    -- An empty file gives nothing to read.
     if not text then return nil, "cannot read the source: " .. (message or "'" .. file .. "' is empty") end
     local lines = {}
+    -- The last line may have no newline.
     for line in (text:gsub("\n$", "") .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = line end
     s.sources[file] = lines
   end
@@ -322,8 +364,10 @@ end
 -- macro or a loop. nil: it is the same, or not there.
 local function source_line(s, i)
   local lines = i.file and lines_of(s, i.file)
+  -- Blanks around the text do not count.
   local text = lines and lines[i.line] and lines[i.line]:match "^%s*(.-)%s*$"
   if not text or text == "" then return nil end
+  -- A label before the instruction is not part of it.
   local code = text:gsub("^[%w_.$@]+:%s*", "")
   if code:sub(1, #i.name) == i.name and not code:match("^[%w_]", #i.name + 1) then return nil end
   return text
@@ -333,6 +377,7 @@ local function source(s, file, line, marked)
   local lines, message = lines_of(s, file)
   if not lines then place.refuse("%s", message) end
   local out = {}
+  -- Five lines before and after.
   for n = math.max(1, line - 5), math.min(#lines, line + 5) do
     out[#out + 1] = (string.format("%s%5d  %s", n == marked and ">" or " ", n, lines[n]):gsub("%s+$", ""))
   end
@@ -342,6 +387,7 @@ end
 
 local function disas(s, core, engine, pc)
   local rows = {}
+  -- Beyond the code there is nothing to show.
   for n = math.max(0, pc - 5), pc + 5 do
     local i = at(s, core, engine, n)
     if i then
