@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#include "../../isa/view.h"
+
 static bool view_ap(as_cur *c, as_operand *o, const as_tok *at) {
   int64_t pair[ISA_MAX_DIMS][2], offset = 0;
   /* Partitions take one of a tile's five dimensions. */
@@ -38,13 +40,18 @@ static bool view_ap(as_cur *c, as_operand *o, const as_tok *at) {
   return true;
 }
 
-/* Scales a step from elements of from bytes to elements of to bytes.
- * 4 bytes to 2: twice the step; 2 to 4: half, if it is even. */
-static bool rescale(int64_t *step, unsigned from, unsigned to) {
-  int64_t bytes;
-  if (__builtin_mul_overflow(*step, (int64_t)from, &bytes) || bytes % to != 0) return false;
-  *step = bytes / to;
-  return true;
+/* The free dimensions and what moves them, without a tile's partitions. */
+static soma_view view_of(const as_operand *o) {
+  soma_view v = {.dtype = o->ap.dtype, .ndim = (uint8_t)o->ndim};
+  v.offset = o->ap.offset / (int64_t)isa_dtype_bytes(o->ap.dtype);
+  for (unsigned d = 0; d < o->ndim; d++) v.dim[d] = (soma_view_dim){o->dim[d].num, o->dim[d].step};
+  /* Strides of registers are in elements as well. */
+  for (; v.ndyn < o->ndyn; v.ndyn++)
+    v.dyn[v.ndyn] = (soma_view_dyn){.kind = SOMA_DYN_REGISTER, .stride = o->ap.dyn[v.ndyn].stride};
+  /* 1 is the partitions. */
+  if (o->ap.size_dim > 1)
+    v.dyn[v.ndyn++] = (soma_view_dyn){.kind = SOMA_DYN_SIZE, .dim = o->ap.size_dim - 2};
+  return v;
 }
 
 static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
@@ -55,29 +62,23 @@ static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
     return false;
   }
   c->t++;
-  unsigned from = isa_dtype_bytes(o->ap.dtype), to = isa_dtype_bytes((unsigned)dtype);
-  const char *was = isa_dtypes[o->ap.dtype].name;
-  o->ap.dtype = (uint8_t)dtype;
-  /* The same width: bits are read differently, nothing moves. */
-  if (from == to) return true;
-  if (o->ndim == 0) o->dim[o->ndim++] = (isa_dim){1, 1};
-  isa_dim *last = &o->dim[o->ndim - 1];
-  /* The last dimension takes more or fewer elements, all others other steps. */
-  uint64_t bytes = (uint64_t)last->num * from;
-  bool fits = (last->step == 1 || last->num == 1) && bytes % to == 0 && bytes / to <= UINT32_MAX &&
-              /* A size in a register stays a number of elements: it cannot be scaled. */
-              o->ap.offset % to == 0 && o->ap.size_dim != o->ndim + 1;
-  for (unsigned d = 0; fits && d + 1 < o->ndim; d++) fits = rescale(&o->dim[d].step, from, to);
-  /* Strides of registers are in elements as well. */
-  for (unsigned d = 0; fits && d < o->ndyn; d++) fits = rescale(&o->ap.dyn[d].stride, from, to);
-  if (!fits) {
+  soma_view v = view_of(o);
+  soma_view_error e = {0};
+  /* The message is one's own: of the last dimension as it is written. */
+  if (!soma_view_as(&v, (unsigned)dtype, &e) || (v.ndim && v.dim[v.ndim - 1].num > UINT32_MAX)) {
+    isa_dim last = o->ndim ? o->dim[o->ndim - 1] : (isa_dim){1, 1};
     as_error(c->j, at->pos, as_span_of(at, c->t),
              "%s cannot be viewed as %s: the last dimension (%u elements, step %lld) and the steps "
              "of the others must be whole elements of %u bytes",
-             was, isa_dtypes[dtype].name, last->num, (long long)last->step, to);
+             isa_dtypes[o->ap.dtype].name, isa_dtypes[dtype].name, last.num, (long long)last.step,
+             isa_dtype_bytes((unsigned)dtype));
     return false;
   }
-  *last = (isa_dim){1, (uint32_t)(bytes / to)};
+  o->ap.dtype = (uint8_t)dtype;
+  o->ndim = v.ndim;
+  for (unsigned d = 0; d < v.ndim; d++)
+    o->dim[d] = (isa_dim){v.dim[d].step, (uint32_t)v.dim[d].num};
+  for (unsigned d = 0; d < o->ndyn; d++) o->ap.dyn[d].stride = v.dyn[d].stride;
   return true;
 }
 
@@ -106,16 +107,6 @@ static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
   return true;
 }
 
-/* Elements lie in order, without gaps: offsets then count from the first. */
-static bool is_dense(const as_operand *o) {
-  int64_t step = 1;
-  for (unsigned d = o->ndim; d-- > 0;)
-    if ((o->dim[d].num > 1 && o->dim[d].step != step) ||
-        __builtin_mul_overflow(step, (int64_t)o->dim[d].num, &step))
-      return false;
-  return true;
-}
-
 static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind) {
   if (o->ap.index_kind) {
     as_error(c->j, at->pos, at->len, "an operand has at most one index");
@@ -131,7 +122,8 @@ static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind
      * The index may select more elements than there are, or fewer. */
     int64_t n;
     if (!as_int_in(c, "the number of elements", 1, UINT16_MAX, &n)) return false;
-    if (!is_dense(o) || o->ap.size_dim > 1) {
+    soma_view v = view_of(o);
+    if (!soma_view_dense(&v) || o->ap.size_dim > 1) {
       as_error(c->j, at->pos, at->len,
                "`.indirect(INDEX, n)` needs dense elements before it, and no size in a register");
       return false;
