@@ -208,28 +208,21 @@ class Tensor(_soma.View, Views):
     def cropped(self, ranges):
         """The view with axis a cut to [lo, hi) for each a: (lo, hi) of ranges; axes of size 1 stay.
         """
-        shape, steps = self.shape, self.steps
-        for a, (lo, hi) in ranges.items():
-            if a < len(shape) and shape[a] != 1 and (lo or hi < shape[a]):
-                break
-        else:
+        shape = list(self.shape)
+        cuts = [(a, lo, min(hi, shape[a])) for a, (lo, hi) in ranges.items()
+                if a < len(shape) and shape[a] != 1 and (lo or hi < shape[a])]
+        if not cuts:
             return self
-        shape = list(shape)
         part, off = self.part, self.off
-        bound = self.bound if self.bound.__class__ is list else None
-        for a, (lo, hi) in ranges.items():
-            if a >= len(shape) or shape[a] == 1:
-                continue
-            hi = min(hi, shape[a])
-            if lo:
-                if a == 0 and self.storage.memory:
-                    part += lo * steps[a]
-                else:
-                    off += lo * steps[a]
+        for a, lo, hi in cuts:
             shape[a] = hi - lo
-            if bound:
-                bound = [(size, _crop_index(index, a, lo, hi)) for size, index in bound]
-        return Tensor(self.storage, self.dtype, tuple(shape), steps, part, off, self.dyn, bound)
+            if a == 0 and self.storage.memory:
+                part += lo * self.steps[a]
+            else:
+                off += lo * self.steps[a]
+        bound = self.bound if self.bound.__class__ is list else ()
+        return Tensor(self.storage, self.dtype, tuple(shape), self.steps, part, off, self.dyn,
+                      [(n, _crop_index(index, cuts)) for n, index in bound] or None)
 
     # ---- indexing ----
 
@@ -273,10 +266,10 @@ _soma.use(Storage=Storage, View=Tensor, same_view=same_view, shares=shares, floa
           floats=bytes(map(_kind_of, range(256))))
 
 
-def _crop_index(index, axis, lo, hi):
-    if axis >= index.ndim or index.size[axis] == 1 or not index.coef[axis]:
-        return index
-    size = list(index.size)
-    size[axis] = min(hi, size[axis]) - lo
-    return Index(index.coef, size, index.const + index.coef[axis] * lo, index.said)
-
+def _crop_index(index, cuts):
+    size, at = list(index.size), index.const
+    for a, lo, hi in cuts:
+        if a < len(size) and size[a] != 1 and index.coef[a]:
+            at += index.coef[a] * lo
+            size[a] = min(hi, size[a]) - lo
+    return Index(index.coef, size, at, index.said)
