@@ -4,7 +4,8 @@
 
 #include "../isa/instance.h"
 
-/* Sets key to the sequence of the engines' names in a mask. */
+/* Sets key to the sequence of the engines' names in a mask.
+ * The order is that of the table of engines. */
 static void set_engines(lua_State *L, unsigned mask) {
   lua_newtable(L);
   for (unsigned e = 0, n = 0; e < ISA_NENGINES; e++) {
@@ -29,6 +30,7 @@ static void push_field(lua_State *L, const isa_field *f) {
   lb_set_text(L, "name", f->name);
   lb_set_text(L, "kind", kinds[f->kind]);
   lb_set_text(L, "mode", modes[f->mode]);
+  /* Its place in the record, in bytes. */
   lb_set_count(L, "at", f->at);
   /* What a pattern may do, bit by bit. */
   if (f->kind == ISA_K_AP || f->kind == ISA_K_APS) {
@@ -43,6 +45,7 @@ static void push_field(lua_State *L, const isa_field *f) {
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
       lb_set_flag(L, flags[i].name, (f->arg & flags[i].bit) != 0);
   }
+  /* In the order of their codes. */
   if (f->kind == ISA_K_ENUM) {
     const char *item;
     lua_newtable(L);
@@ -54,6 +57,7 @@ static void push_field(lua_State *L, const isa_field *f) {
   }
 }
 
+/* Everything that the table has, for scripts that look for instructions. */
 static void push_instruction(lua_State *L, const isa_op_row *row) {
   const isa_form *form = &isa_forms[row->form];
   lua_createtable(L, 0, 10);
@@ -61,6 +65,7 @@ static void push_instruction(lua_State *L, const isa_op_row *row) {
   lb_set_text(L, "profile_name", row->profile_name);
   lb_set_text(L, "meaning", row->meaning);
   lb_set_text(L, "form", form->name);
+  /* Instructions without a rule for types have no such text. */
   if (isa_rule_types(row->rule)) lb_set_text(L, "types", isa_rule_types(row->rule));
   lb_set_text(L, "status", row->status == ISA_DONE ? "done" : "planned");
   lb_set_count(L, "number", row->number);
@@ -74,6 +79,7 @@ static void push_instruction(lua_State *L, const isa_op_row *row) {
   lua_setfield(L, -2, "fields");
 }
 
+/* On bits, on numbers, or on both. */
 static void push_aluop(lua_State *L, const isa_aluop_row *row) {
   lua_createtable(L, 0, 7);
   lb_set_text(L, "name", row->name);
@@ -88,6 +94,7 @@ static void push_aluop(lua_State *L, const isa_aluop_row *row) {
   lb_set_flag(L, "in_hardware", row->in_hardware);
 }
 
+/* In the order of the classes' numbers; 0 is none. */
 static void push_dtype(lua_State *L, unsigned d) {
   static const char *const classes[] = {"?", "uint", "int", "float", "packed", "bool"};
   lua_createtable(L, 0, 4);
@@ -111,6 +118,7 @@ static void push_target(lua_State *L, const isa_target *t) {
   lb_set_count(L, "mm_fp32", t->mm_fp32);
   lb_set_count(L, "mm_bf16", t->mm_bf16);
   lua_createtable(L, 0, ISA_NENGINES);
+  /* Clocks by engine, in kHz. */
   for (unsigned e = 0; e < ISA_NENGINES; e++) lb_set_count(L, isa_engines[e].name, t->khz[e]);
   lua_setfield(L, -2, "khz");
   lb_set_count(L, "core_dma_engines", t->dma);
@@ -119,6 +127,7 @@ static void push_target(lua_State *L, const isa_target *t) {
   lb_set_flag(L, "hypothetical", t->hypothetical);
 }
 
+/* Instances name their targets. */
 static void push_instances(lua_State *L) {
   const isa_instance *x;
   lua_newtable(L);
@@ -133,7 +142,8 @@ static void push_instances(lua_State *L) {
   }
 }
 
-/* soma.isa.target(text): the row of a target, or of a hypothetical machine. */
+/* soma.isa.target(text): the row of a target, or of a hypothetical machine.
+ * Hypothetical machines are described by a text. */
 static int isa_target_named(lua_State *L) {
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);

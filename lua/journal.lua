@@ -6,10 +6,12 @@ local VERSION = 2
 
 local journal = {}
 journal.__index = journal
+-- At the end of the sweep, also after an error.
 function journal:__close() self.file:close() end
 
 local function refuse(path, what) error("sweep: journal " .. path .. ": " .. what, 0) end
 
+-- Texts in quotes, so that a number is told from its text.
 local function show(v)
   return v == nil and "absent" or type(v) == "string" and string.format("%q", v) or tostring(v)
 end
@@ -28,10 +30,12 @@ local function value_of(line)
 end
 
 -- The first difference between the variants of the journal and those of the sweep, in words.
+-- Another number of variants is another sweep.
 local function differs(old, new)
   if #old ~= #new then return "it has " .. #old .. " variants, but the sweep has " .. #new end
   for i = 1, #new do
     local names = {}
+    -- Parameters of both, as one may lack what the other has.
     for name in pairs(old[i]) do names[name] = true end
     for name in pairs(new[i]) do names[name] = true end
     for name in pairs(names) do
@@ -52,6 +56,7 @@ local function script()
     -- The last one found is the outermost: the main chunk.
     if info.source:sub(1, 1) == "@" then name = info.source:sub(2) end
   end
+  -- A script that cannot be read has no hash to compare.
   local file <close> = name and io.open(name, "rb") or nil
   return name or "", file and host.hash(file:read("a")) or 0
 end
@@ -59,6 +64,7 @@ end
 local function check(path, line, want)
   -- A line whose sum is wrong may still tell its version, which explains more.
   local head = value_of(line) or host.value(line)
+  -- Any other file must not be written over.
   if type(head) ~= "table" or head.soma ~= "sweep" then refuse(path, "line 1 is not that of a journal") end
   if head.version ~= VERSION then
     refuse(path, "it has version " .. tostring(head.version) .. ", but this Soma reads version " .. VERSION)
@@ -72,6 +78,7 @@ local function check(path, line, want)
   if head.text ~= want.text then
     refuse(path, want.script .. " has changed since the journal was begun; delete the journal to start again, or name another")
   end
+  -- Only where both have hashes.
   for n, hash in ipairs(head.programs and want.programs or {}) do
     if head.programs[n] ~= hash then
       refuse(path, "the program of variant " .. n .. " has changed since the journal was begun; " ..
@@ -94,11 +101,13 @@ local function read(path, text, want)
         refuse(path, "line " .. number .. " is damaged: its sum is not that of its text; delete the line, " ..
           "and its variant is run again")
       end
+      -- A sum that fits proves the text, not that it makes sense.
       local n = type(value) == "table" and value.variant
       if math.type(n) ~= "integer" or not want.variants[n] or type(value.row) ~= "table" or
         type(value.printed) ~= "string" then
         refuse(path, "line " .. number .. " is not a row of a journal")
       end
+      -- A later row of a variant replaces an earlier one.
       rows[n] = {row = value.row, printed = value.printed}
     end
   end
@@ -119,6 +128,7 @@ return function(path, variants, programs)
   local want = {soma = "sweep", version = VERSION, variants = variants, programs = programs}
   want.script, want.text = script()
   local text = ""
+  -- No file yet is a journal without rows.
   local old = io.open(path, "rb")
   if old then
     text = old:read("a")
@@ -132,9 +142,11 @@ return function(path, variants, programs)
     if not head then refuse(path, "a parameter's name is not UTF-8 text") end
     text = head .. "\n"
   end
+  -- Written anew without its broken end, whole or not at all.
   local ok, message = host.write(path, text)
   if not ok then refuse(path, message) end
   local file
+  -- From here on only rows are added.
   file, message = io.open(path, "ab")
   if not file then refuse(path, message) end
   return setmetatable({path = path, rows = rows, file = file}, journal)

@@ -9,7 +9,8 @@ static const lb_part parts[] = {
 #include "parts.inc"
     {NULL, NULL}};
 
-/* host.write(path, text): a whole file or none; true, or nil and a message. */
+/* host.write(path, text): a whole file or none; true, or nil and a message.
+ * Used by sweeps and plots, which write texts only. */
 static int write_text(lua_State *L) {
   size_t n;
   const char *path = lb_path(L, 1), *s = luaL_checklstring(L, 2, &n);
@@ -27,7 +28,8 @@ static int seconds(lua_State *L) {
   return 1;
 }
 
-/* host.hash(string): a number that hardly any other string has. */
+/* host.hash(string): a number that hardly any other string has.
+ * FNV, 64 bits: not against forgery, only against mistakes. */
 static int hash(lua_State *L) {
   size_t n;
   const char *s = luaL_checklstring(L, 1, &n);
@@ -53,13 +55,15 @@ static int trusted(lua_State *L) {
 /* Upvalues of the functions that load parts. */
 enum { MODULE = 1, HOST };
 
-/* Leaves what a part returns in the field of its name of the table at `into`. */
+/* Leaves what a part returns in the field of its name of the table at `into`.
+ * The chunk's name is what the debugger's messages strip. */
 static void run_part(lua_State *L, const char *name, int into) {
   char chunk[40];
   snprintf(chunk, sizeof chunk, "=soma.%s", name);
   lb_run_part(L, parts, name, chunk, MODULE, HOST, into);
 }
 
+/* Module and host are at 1 and 2 while parts are loaded. */
 static void push_upvalues(lua_State *L) {
   lua_settop(L, 0);
   lua_pushvalue(L, lua_upvalueindex(MODULE));
@@ -69,11 +73,13 @@ static void push_upvalues(lua_State *L) {
 /* Gives {sweep}. */
 static int load_sweep(lua_State *L) {
   push_upvalues(L);
+  /* What the sweep gives goes into a table of its own, at 3. */
   lua_newtable(L);
   run_part(L, "wrong_options", HOST);
   run_part(L, "plot", HOST);
   run_part(L, "pool", HOST);
   run_part(L, "journal", HOST);
+  /* Only a process of an MPI job shares its sweeps. */
   if (lua_getfield(L, LUA_REGISTRYINDEX, LB_JOB) == LUA_TTABLE) {
     lua_setfield(L, HOST, "job");
     run_part(L, "share", HOST);
@@ -97,6 +103,7 @@ static int load_plan(lua_State *L) {
 
 /* Gives {debug, until_line}, methods of runs. */
 static int load_debugger(lua_State *L) {
+  /* Each part finds those before it in the host's table. */
   push_upvalues(L);
   luaL_setfuncs(L, lb_debug_functions, 0);
   run_part(L, "wrong_options", HOST);
@@ -111,7 +118,8 @@ static int load_debugger(lua_State *L) {
   return 1;
 }
 
-/* Gives {debug}, a method of worlds. */
+/* Gives {debug}, a method of worlds.
+ * Loads all of the debugger; only the name of one function differs. */
 static int load_world_debugger(lua_State *L) {
   load_debugger(L);
   lua_createtable(L, 0, 1);
@@ -123,6 +131,7 @@ static int load_world_debugger(lua_State *L) {
 /* Gives {methods, meta} of tensors on a device. */
 static int load_arithmetic(lua_State *L) {
   push_upvalues(L);
+  /* Loaded once, by whichever method is used first. */
   if (lua_getfield(L, HOST, "arithmetic") == LUA_TTABLE) return 1;
   lua_settop(L, HOST);
   luaL_setfuncs(L, lb_arithmetic_functions, 0);
@@ -140,7 +149,8 @@ static int load_metamethods(lua_State *L) {
   return 1;
 }
 
-/* __index of the table of methods, which has those of C: one in Lua. Likewise. */
+/* __index of the table of methods, which has those of C: one in Lua. Likewise.
+ * Called for a name that no method in C has. */
 static int find_method(lua_State *L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_call(L, 0, 1);
@@ -150,6 +160,7 @@ static int find_method(lua_State *L) {
   return 1;
 }
 
+/* host - 1 is the module. */
 static void open_arithmetic(lua_State *L, int host) {
   lua_pushvalue(L, host - 1);
   lua_pushvalue(L, host);
@@ -157,6 +168,7 @@ static void open_arithmetic(lua_State *L, int host) {
   int load = lua_gettop(L);
   lua_getfield(L, LUA_REGISTRYINDEX, LB_DEVICE_METHODS);
   lua_createtable(L, 0, 1);
+  /* Methods and metamethods share one loader. */
   lua_pushvalue(L, load);
   lua_pushcclosure(L, find_method, 1);
   lua_setfield(L, -2, "__index");

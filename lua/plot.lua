@@ -2,6 +2,7 @@
 -- colours follow the reader's light or dark scheme. Gives a function(chart) -> text, with
 --   chart = {title, xlabel, ylabel, logx, logy, series = {{label, points = {{x, y}, ...}, marks}}}
 -- or, for bars, chart.categories = {name, ...} and points {index, y}. marks: points without a line.
+-- In px, as the page shows it unless it is scaled.
 local WIDTH, HEIGHT = 720, 420
 local LEFT, RIGHT, BOTTOM = 76, 24, 56 -- margins in px; the top one depends on the legend
 local FONT = 13
@@ -23,18 +24,21 @@ svg{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
 </style>
 ]]
 
+-- Labels come from the user.
 local function escape(s)
   local names = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"}
   return (tostring(s):gsub('[&<>"]', names))
 end
 
 -- A short number: 0.25, 1500, 16 Ki, 25.6 k.
+-- Powers of two first, as sizes of tiles and buffers are such.
 local function short(v)
   local sizes = {{2 ^ 30, " Gi"}, {2 ^ 20, " Mi"}, {2 ^ 10, " Ki"}}
   for _, s in ipairs(sizes) do
     if v >= s[1] and v % s[1] == 0 then return string.format("%g%s", v / s[1], s[2]) end
   end
   for _, s in ipairs {{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} do
+    -- From ten of a unit on, so that 1500 stays 1500.
     if math.abs(v) >= 10 * s[1] then return string.format("%.4g%s", v / s[1], s[2]) end
   end
   return string.format("%.4g", v)
@@ -42,6 +46,7 @@ end
 
 -- ---- Axes -------------------------------------------------------------------------------------
 
+-- Over all series: they share the axes.
 local function extent(chart, i)
   local lo, hi = math.huge, -math.huge
   for _, s in ipairs(chart.series) do
@@ -52,6 +57,7 @@ end
 
 -- 1, 2 or 5 times a power of ten, so that about n steps make the range.
 local function nice_step(range, n)
+  -- The power of ten below the wished step.
   local step = 10 ^ math.floor(math.log(range / n, 10))
   for _, f in ipairs {1, 2, 5} do
     if range / (f * step) <= n then return f * step end
@@ -64,6 +70,7 @@ local function linear(lo, hi, from, to)
   lo, hi = math.min(lo, 0), math.max(hi, 0)
   if hi <= lo then hi = lo + 1 end -- all are zero
   local step, ticks = nice_step(hi - lo, 6), {}
+  -- Whole steps at both ends, so that the grid fills the plot.
   lo, hi = math.floor(lo / step) * step, math.ceil(hi / step) * step
   for i = 0, math.floor((hi - lo) / step + 0.5) do ticks[#ticks + 1] = lo + i * step end
   return {ticks = ticks, at = function(v) return from + (v - lo) / (hi - lo) * (to - from) end}
@@ -71,6 +78,7 @@ end
 
 -- The axis of x: as wide as the data, ticks at the values when they are few.
 local function spread(lo, hi, from, to, values)
+  -- A single value gets some room around it.
   local pad = hi > lo and (hi - lo) * 0.04 or math.max(1, math.abs(lo) * 0.04)
   local step, ticks = nice_step(hi - lo + 2 * pad, 8), {}
   lo, hi = lo - pad, hi + pad
@@ -85,6 +93,7 @@ end
 -- Ticks at the values given, or at 1, 2, 5 and so on of each decade; those too close are left out.
 local function logarithmic(lo, hi, from, to, values)
   local a, b = math.log(lo, 10), math.log(hi, 10)
+  -- One value only: half a decade to both sides.
   if b - a < 1e-9 then a, b = a - 0.5, b + 0.5 end
   local pad = (b - a) * 0.03
   a, b = a - pad, b + pad
@@ -93,6 +102,7 @@ local function logarithmic(lo, hi, from, to, values)
   if not values then
     values = {}
     for d = math.floor(a), math.ceil(b) do
+      -- Few decades have room for more than their powers.
       for _, f in ipairs(b - a < 2 and {1, 2, 5} or {1}) do
         local v = f * 10.0 ^ d
         if math.log(v, 10) >= a and math.log(v, 10) <= b then values[#values + 1] = v end
@@ -101,6 +111,7 @@ local function logarithmic(lo, hi, from, to, values)
   end
   local last
   for _, v in ipairs(values) do
+    -- 38 px, about the width of a label; the vertical axis has room for all.
     if not last or math.abs(axis.at(v) - last) >= 38 or from > to then
       axis.ticks[#axis.ticks + 1] = v
       last = axis.at(v)
@@ -109,6 +120,7 @@ local function logarithmic(lo, hi, from, to, values)
   return axis
 end
 
+-- The values of x themselves, if they can be labels.
 local function distinct_x(chart)
   local seen, list = {}, {}
   for _, s in ipairs(chart.series) do
@@ -124,12 +136,14 @@ end
 
 -- ---- Drawing ----------------------------------------------------------------------------------
 
+-- Six colours, and then the first again.
 local function color(i) return "c" .. (i - 1) % 6 + 1 end
 
 -- A series has a shape of its own too, for those who do not see the colours.
 local function marker(out, i, x, y, hollow)
   local class = color(i) .. (hollow and " o" or "")
   local kind = (i - 1 + (i - 1) // 6) % 3 -- other shapes when the colours come again
+  -- The three shapes are of about one size.
   if kind == 0 then
     out('<circle class="%s" cx="%.1f" cy="%.1f" r="4"/>', class, x, y)
   elseif kind == 1 then
@@ -141,10 +155,12 @@ end
 
 -- The legend's rows above the plot; gives where the plot may begin.
 local function legend(out, chart, y)
+  -- One series needs no legend: the axis names it.
   if #chart.series < 2 then return y - 8 end
   local x = LEFT
   for i, s in ipairs(chart.series) do
     local w = 34 + #s.label * CHAR
+    -- A label that does not fit begins a new row.
     if x > LEFT and x + w > WIDTH - RIGHT then x, y = LEFT, y + 20 end
     if chart.categories then
       out('<rect class="%s" x="%.1f" y="%.1f" width="10" height="10"/>', color(i), x, y - 9)
@@ -158,6 +174,7 @@ local function legend(out, chart, y)
   return y + 14
 end
 
+-- Lines of the grid, each with its number.
 local function y_axis(out, chart, axis, top, bottom)
   for _, v in ipairs(axis.ticks) do
     out('<path class="grid" d="M%d %.1fH%d"/>', LEFT, axis.at(v), WIDTH - RIGHT)
@@ -174,6 +191,7 @@ local function centered(out, x, y, text)
 end
 
 local function x_labels(out, chart, axis, bottom)
+  -- How much room each label has.
   local widest, slot = 0, (WIDTH - LEFT - RIGHT) / #axis.ticks
   for _, name in ipairs(chart.categories or {}) do widest = math.max(widest, #name * CHAR) end
   for i, v in ipairs(axis.ticks) do
@@ -190,6 +208,7 @@ local function lines(out, chart, x, y)
   for i, s in ipairs(chart.series) do
     if not s.marks then
       local d = {}
+      -- In the order of the rows, which is that of the sweep.
       for k, p in ipairs(s.points) do
         d[k] = string.format("%s%.1f %.1f", k == 1 and "M" or "L", x.at(p[1]), y.at(p[2]))
       end
@@ -201,11 +220,13 @@ end
 
 local function bars(out, chart, x, y)
   local slot = (WIDTH - LEFT - RIGHT) / #chart.categories
+  -- Four fifths of the room, so that groups stand apart.
   local w = math.min(64, slot * 0.8 / #chart.series)
   for i, s in ipairs(chart.series) do
     for _, p in ipairs(s.points) do
       local left, to = x.at(p[1]) + (i - 1 - #chart.series / 2) * w, y.at(p[2])
       out('<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>', color(i), left + 1,
+        -- Bars of negative values hang down from zero.
         math.min(to, y.at(0)), w - 2, math.abs(to - y.at(0)))
       centered(out, left + w / 2, p[2] < 0 and to + 14 or to - 5, string.format("%.3g", p[2]))
     end
@@ -216,6 +237,7 @@ local function x_axis(chart, right)
   if chart.categories then
     local axis = {ticks = {}}
     local slot = (right - LEFT) / #chart.categories
+    -- Categories have equal room, whatever their names.
     function axis.at(i) return LEFT + (i - 0.5) * slot end
     for i = 1, #chart.categories do axis.ticks[i] = i end
     return axis
@@ -228,6 +250,7 @@ end
 return function(chart)
   local parts = {}
   local function out(fmt, ...) parts[#parts + 1] = string.format(fmt, ...) .. "\n" end
+  -- With its size, and a box by which it can be scaled.
   out('<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" ' ..
     'viewBox="0 0 %d %d">', WIDTH, HEIGHT, WIDTH, HEIGHT)
   out("<title>%s</title>", escape(chart.title))

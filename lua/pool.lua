@@ -5,6 +5,7 @@ local pool = {}
 pool.__index = pool
 
 function pool:__close()
+  -- Also after an error: no process works on for nobody.
   for _, p in ipairs(self.alive) do p:close() end
 end
 
@@ -13,6 +14,7 @@ function pool:has_room() return #self.alive < self.jobs end
 -- Begins variant n; false when the host has no process to give now, but has given some.
 function pool:start(n)
   local process, message = host.start(function() return self.work(n) end)
+  -- With others alive there will be room again.
   if not process and #self.alive == 0 then error("sweep: cannot start a process: " .. message, 0) end
   if not process then return false end
   self.alive[#self.alive + 1], self.whose[#self.whose + 1] = process, n
@@ -25,6 +27,7 @@ function pool:wait(milliseconds)
   local i = host.wait(self.alive, milliseconds)
   if not i then return end
   local n, process = table.remove(self.whose, i), table.remove(self.alive, i)
+  -- `killed` is the number of the signal, nil if there was none.
   local packed, printed, ending, killed = host.collect(process)
   process:close()
   -- A signal may be the host's and not the variant's fault, as when memory is short.

@@ -15,6 +15,7 @@
 
 #define PROCESS_CLASS "soma.process"
 
+/* The result is what the function gives, kept apart from what it prints. */
 enum { RESULT, PRINTED, PIPES };
 enum { PATIENCE_MS = 200 }; /* between looks at a Ctrl-C that came just before poll */
 
@@ -25,6 +26,7 @@ typedef struct process {
   int status; /* as waitpid gives it */
 } process;
 
+/* Objects of another class are refused. */
 static process *check(lua_State *L, int arg) { return luaL_checkudata(L, arg, PROCESS_CLASS); }
 
 static void close_fd(int *fd) {
@@ -32,6 +34,7 @@ static void close_fd(int *fd) {
   *fd = -1;
 }
 
+/* Waits for the end, also where a signal comes in between. */
 static void reap(process *p) {
   while (waitpid(p->pid, &p->status, 0) < 0 && errno == EINTR) continue;
   p->pid = 0;
@@ -44,6 +47,7 @@ static int process_close(lua_State *L) {
     close_fd(&p->fd[i]);
     isa_buf_free(&p->got[i]);
   }
+  /* A copy of the object in a child must not end its parent's processes. */
   if (p->pid > 0 && p->owner == getpid()) {
     kill(p->pid, SIGKILL);
     reap(p);
@@ -53,6 +57,7 @@ static int process_close(lua_State *L) {
 
 /* ---- The child ----------------------------------------------------------------------------- */
 
+/* A pipe takes what it has room for. */
 static bool write_all(int fd, const char *s, size_t n) {
   while (n > 0) {
     ssize_t k = write(fd, s, n);
@@ -77,6 +82,7 @@ static void run_child(lua_State *L, pid_t parent, int result, int printed) {
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   signal(SIGHUP, SIG_DFL);
+  /* A hook of the parent, such as that of an interrupt, has nothing to do here. */
   lua_sethook(L, NULL, 0, 0);
   lua_pushnil(L); /* a world of a variant is this process's alone, and so are its files */
   lua_setfield(L, LUA_REGISTRYINDEX, LB_TRANSPORT);
@@ -87,12 +93,14 @@ static void run_child(lua_State *L, pid_t parent, int result, int printed) {
   lua_settop(L, 1);
   good = good && lua_pcall(L, 0, 1, 0) == LUA_OK;
   const char *s = good ? lua_tolstring(L, -1, &n) : NULL;
+  /* What was printed is in the buffers still. */
   good = s != NULL && write_all(result, s, n) && fflush(NULL) == 0;
   _exit(good ? 0 : 1);
 }
 
 /* ---- The parent ---------------------------------------------------------------------------- */
 
+/* All pipes or none. */
 static bool open_pipes(int fd[PIPES][2]) {
   for (int i = 0; i < PIPES; i++)
     if (pipe(fd[i]) != 0) {
@@ -113,6 +121,7 @@ static int start(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   if (lb_files_forbidden(L)) return luaL_error(L, "a sandbox cannot start processes");
   lua_settop(L, 1);
+  /* The object is there before the fork, so that nothing is lost on an error. */
   process *p = lua_newuserdatauv(L, sizeof *p, 0);
   *p = (process){.owner = getpid(), .fd = {-1, -1}};
   const isa_alloc al = isa_alloc_default();
@@ -123,6 +132,7 @@ static int start(lua_State *L) {
     fflush(NULL); /* what is in the buffers is printed once, by this process */
     p->pid = fork();
     if (p->pid == 0) run_child(L, p->owner, fd[RESULT][1], fd[PRINTED][1]);
+    /* errno is kept for the message, as close may change it. */
     good = p->pid > 0;
     int error = errno;
     for (int i = 0; i < PIPES; i++) {
@@ -133,13 +143,15 @@ static int start(lua_State *L) {
     errno = error;
   }
   if (good) return 1;
+  /* There is no process to be ended. */
   p->pid = 0;
   lua_pushnil(L);
   lua_pushstring(L, strerror(errno));
   return 2;
 }
 
-/* Takes what is there to be read; false at the end of the pipe. */
+/* Takes what is there to be read; false at the end of the pipe.
+ * Until the pipe is empty, which is no end. */
 static bool take(process *p, int i) {
   char chunk[4096];
   ssize_t k;
@@ -147,6 +159,7 @@ static bool take(process *p, int i) {
   return k < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+/* The pipe of its output may be closed already. */
 static bool ended(process *p, const struct pollfd *seen) {
   if (p->fd[PRINTED] >= 0 && seen[PRINTED].revents && !take(p, PRINTED)) close_fd(&p->fd[PRINTED]);
   /* The end of the result is the child's end; its output may be held open by what it started. */
@@ -161,6 +174,7 @@ static bool ended(process *p, const struct pollfd *seen) {
 /* host.wait(processes [, milliseconds]): the index of one that has ended, of those in the sequence;
  * nil when none has for that while, or a signal came. */
 static int wait_any(lua_State *L) {
+  /* The sequence may be empty: then it only waits. */
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_Unsigned n = lua_rawlen(L, 1);
   struct pollfd *fds = lua_newuserdatauv(L, (n + 1) * PIPES * sizeof *fds, 0);
@@ -173,6 +187,7 @@ static int wait_any(lua_State *L) {
     lua_pop(L, 1);
   }
   int patience = (int)luaL_optinteger(L, 2, PATIENCE_MS);
+  /* 0 is the end of the time, less a signal. */
   if (poll(fds, (nfds_t)(n * PIPES), patience) <= 0) return 0;
   for (lua_Unsigned i = 0; i < n; i++)
     if (list[i]->pid != 0 && ended(list[i], fds + i * PIPES)) {
@@ -186,6 +201,7 @@ static int wait_any(lua_State *L) {
  * nil, what it printed, how it ended, and the number of the signal that ended it, if one did. */
 static int collect(lua_State *L) {
   process *p = check(L, 1);
+  /* Both stay in the object until it is closed. */
   const isa_buf *result = &p->got[RESULT], *printed = &p->got[PRINTED];
   /* A child that fails gives no result; its status alone could be that of os.exit. */
   bool good = WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0 && result->len > 0;
@@ -207,6 +223,7 @@ static int collect(lua_State *L) {
 
 /* host.processors(): how many there are. */
 static int processors(lua_State *L) {
+  /* At least one, whatever the system says. */
   long n = sysconf(_SC_NPROCESSORS_ONLN);
   lua_pushinteger(L, n > 0 ? n : 1);
   return 1;

@@ -10,8 +10,10 @@
 
 enum { DEEP = 8 }; /* tables within tables */
 
+/* Tables are within tables. */
 static json_t *value_at(lua_State *L, int index, int depth);
 
+/* JSON has text in UTF-8 only. */
 static json_t *text_of(lua_State *L, int index) {
   size_t n;
   const char *s = lua_tolstring(L, index, &n);
@@ -19,6 +21,7 @@ static json_t *text_of(lua_State *L, int index) {
   if (text) return text;
   luaL_Buffer b;
   luaL_buffinit(L, &b);
+  /* Two digits a byte. */
   for (size_t i = 0; i < n; i++) {
     luaL_addchar(&b, "0123456789abcdef"[(unsigned char)s[i] >> 4]);
     luaL_addchar(&b, "0123456789abcdef"[(unsigned char)s[i] & 15]);
@@ -29,8 +32,10 @@ static json_t *text_of(lua_State *L, int index) {
   return text;
 }
 
+/* Integers keep all their bits. */
 static json_t *number_of(lua_State *L, int index) {
   if (lua_isinteger(L, index)) return json_integer((json_int_t)lua_tointeger(L, index));
+  /* JSON has neither infinities nor NaN. */
   double v = lua_tonumber(L, index);
   if (isfinite(v)) return json_real(v);
   return json_pack("{s:s}", "float",
@@ -41,6 +46,7 @@ static json_t *number_of(lua_State *L, int index) {
 
 /* A sequence becomes an array, another table an object; its keys are strings. */
 static json_t *table_of(lua_State *L, int index, int depth) {
+  /* An empty table could be either; it becomes an object. */
   lua_Integer n = (lua_Integer)lua_rawlen(L, index);
   json_t *t = n ? json_array() : json_object();
   luaL_checkstack(L, 4, "json");
@@ -63,6 +69,7 @@ static json_t *table_of(lua_State *L, int index, int depth) {
   return t;
 }
 
+/* A table too deep, or a value that is none, has no text. */
 static json_t *value_at(lua_State *L, int index, int depth) {
   switch (lua_type(L, index)) {
   case LUA_TNUMBER: return number_of(L, index);
@@ -90,6 +97,7 @@ static int to_text(lua_State *L) {
 static bool push(lua_State *L, const json_t *v, int depth);
 
 static bool push_bytes(lua_State *L, const json_t *hex) {
+  /* Lower case, as they are written above. */
   const char *s = json_string_value(hex);
   size_t n = s ? strlen(s) : 1;
   /* Without a string the length is odd, and refused. */
@@ -98,6 +106,7 @@ static bool push_bytes(lua_State *L, const json_t *hex) {
   luaL_buffinit(L, &b);
   for (size_t i = 0; i < n; i += 2) {
     const char pair[] = {s[i], s[i + 1], 0};
+    /* Each pair of digits is a byte. */
     luaL_addchar(&b, (char)strtoul(pair, NULL, 16));
   }
   luaL_pushresult(&b);
@@ -106,6 +115,7 @@ static bool push_bytes(lua_State *L, const json_t *hex) {
 
 static bool push_object(lua_State *L, const json_t *v, int depth) {
   const char *key;
+  /* An object of one of these two members stands for a value. */
   json_t *item, *number = json_object_get(v, "float"), *hex = json_object_get(v, "bytes");
   if (json_object_size(v) == 1 && json_is_string(number)) {
     lua_pushnumber(L, strtod(json_string_value(number), NULL));
@@ -130,6 +140,7 @@ static bool push(lua_State *L, const json_t *v, int depth) {
   case JSON_FALSE: lua_pushboolean(L, false); return true;
   case JSON_OBJECT: return depth < DEEP && push_object(L, v, depth);
   case JSON_ARRAY:
+    /* Deeper than what host.json writes. */
     if (depth >= DEEP) return false;
     lua_createtable(L, (int)json_array_size(v), 0);
     for (size_t i = 0; i < json_array_size(v); i++) {
@@ -145,6 +156,7 @@ static bool push(lua_State *L, const json_t *v, int depth) {
 static int to_value(lua_State *L) {
   size_t n;
   const char *s = luaL_checklstring(L, 1, &n);
+  /* What cannot be read is no value, whatever is wrong with it. */
   json_t *v = json_loadb(s, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
   bool good = v && push(L, v, 0);
   json_decref(v);

@@ -9,15 +9,18 @@
 -- A mark is the number of the sweep and a hash of its variants.
 local _, host = ...
 local job = host.job
+-- Each process counts its sweeps, and so all give the same numbers.
 local sweeps = 0
 local waiting = false -- the others are at the end of a sweep, until process 0 comes to something else
 
 local function mark_of(variants)
   sweeps = sweeps + 1
+  -- The numbers of sweeps differ even if their variants are the same.
   return string.pack("<I4I8", sweeps, host.hash(host.json(variants)))
 end
 local MARK = 12
 
+-- Process 0 is the one that sends.
 local function tell_all(message)
   for p = 1, job.size - 1 do job.send(p, message) end
 end
@@ -37,6 +40,7 @@ function share.hand_out(variants, missing, pool, take)
   go_on()
   local mark, at, left = mark_of(variants), 1, #missing
   local function obey(from, message)
+    -- Behind the four letters of the message.
     local theirs = message:sub(5, 4 + MARK)
     if string.unpack("<I4", theirs) < sweeps then return end -- it comes late
     if theirs ~= mark then
@@ -48,6 +52,7 @@ function share.hand_out(variants, missing, pool, take)
       take(n, packed, printed)
       left = left - 1
     end
+    -- Whoever says that it is free gets the next variant.
     if missing[at] then
       job.send(from, "work" .. string.pack("<I4", missing[at]))
       at = at + 1
@@ -57,6 +62,7 @@ function share.hand_out(variants, missing, pool, take)
     local from, message = job.receive()
     while from do
       obey(from, message)
+      -- All messages that are there, before this process waits again.
       from, message = job.receive()
     end
     if missing[at] and pool:has_room() and pool:start(missing[at]) then at = at + 1 end
@@ -71,12 +77,14 @@ end
 
 function share.give(rows)
   local parts = {"rows"}
+  -- In the order of the variants, so that no numbers are needed.
   for i, packed in ipairs(rows) do parts[i + 1] = string.pack("<s4", packed) end
   tell_all(table.concat(parts))
   waiting = true
 end
 
 local function read_rows(message)
+  -- Behind the four letters.
   local rows, at = {}, 5
   while at <= #message do rows[#rows + 1], at = string.unpack("<s4", message, at) end
   return rows
@@ -85,6 +93,7 @@ end
 -- The next message, when it comes.
 local function await(idle)
   while true do
+    -- Only process 0 sends to the others.
     local _, message = job.receive()
     if message then return message end
     idle()
@@ -102,6 +111,7 @@ end
 function share.work(variants, pool)
   local mark, waiting = mark_of(variants), {}
   -- One for each variant that it can work on at a time.
+  -- As many as its pool has room for.
   for _ = 1, pool.jobs do job.send(0, "open" .. mark) end
   local function idle()
     -- A process may not be there to be had now; it is asked for again.
@@ -111,11 +121,13 @@ function share.work(variants, pool)
   end
   local message = await_work(idle)
   while message:sub(1, 4) ~= "rows" do
+    -- Variants that were given out wait until there is room for them.
     if message:sub(1, 4) == "work" then waiting[#waiting + 1] = string.unpack("<I4", message, 5) end
     message = await_work(idle)
   end
   local rows = read_rows(message)
   repeat
+    -- Asleep, as there is nothing to work on.
     message = await(function() host.wait({}, 1) end)
     if message == "end " then job.leave() end -- with all that followed done by process 0
   until message == "next"

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+/* A distance of 3 is too far to be meant. */
 enum { FAR = 3 }; /* two slips at most */
 
 /* Takes a known name if it is nearer than `least`. */
@@ -14,6 +15,7 @@ static void look_nearer(const char *name, const char *known, unsigned *least, co
   *best = known;
 }
 
+/* nil at the end of the list. */
 const char *lb_nearest(const char *name, const char *const *known) {
   const char *best = NULL;
   unsigned least = FAR;
@@ -21,6 +23,7 @@ const char *lb_nearest(const char *name, const char *const *known) {
   return best;
 }
 
+/* The same for a table of names. */
 int lb_nearest_named(lua_State *L) {
   const char *name = luaL_checkstring(L, 1), *best = NULL;
   unsigned least = FAR;
@@ -33,6 +36,7 @@ int lb_nearest_named(lua_State *L) {
   return 1;
 }
 
+/* The key is at -2, its value on the top. */
 static int unknown_option(lua_State *L, const char *what, const char *const *known) {
   luaL_Buffer b;
   const char *name = luaL_tolstring(L, -2, NULL), *near = lb_nearest(name, known);
@@ -55,6 +59,7 @@ bool lb_options(lua_State *L, int arg, const char *what, const char *const *know
   luaL_checkstack(L, 8, what);
   lua_pushnil(L);
   while (lua_next(L, arg) != 0) {
+    /* Keys that are no strings are unknown as well. */
     bool found = false;
     for (size_t i = 0; known[i] != NULL && !found; i++)
       found = lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), known[i]) == 0;
@@ -64,6 +69,7 @@ bool lb_options(lua_State *L, int arg, const char *what, const char *const *know
   return true;
 }
 
+/* Without metamethods: options are plain tables. */
 int lb_option(lua_State *L, int arg, const char *name) {
   if (lua_isnoneornil(L, arg)) {
     lua_pushnil(L);
@@ -79,6 +85,7 @@ static int wrong_type(lua_State *L, const char *what, const char *name, const ch
                     luaL_typename(L, -1));
 }
 
+/* The string lives as long as the table does. */
 const char *lb_string(lua_State *L, int arg, const char *what, const char *name) {
   int type = lb_option(L, arg, name);
   if (type != LUA_TNIL && type != LUA_TSTRING) wrong_type(L, what, name, "a string");
@@ -95,6 +102,7 @@ bool lb_bool(lua_State *L, int arg, const char *what, const char *name, bool fal
   return v;
 }
 
+/* Integers are numbers, too. */
 double lb_number(lua_State *L, int arg, const char *what, const char *name, double fallback) {
   int type = lb_option(L, arg, name);
   if (type != LUA_TNIL && type != LUA_TNUMBER) wrong_type(L, what, name, "a number");
@@ -107,6 +115,7 @@ double lb_number(lua_State *L, int arg, const char *what, const char *name, doub
 
 lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name, lua_Integer lo,
                        lua_Integer hi, lua_Integer fallback) {
+  /* A float that is whole is taken. */
   int type = lb_option(L, arg, name), exact = 1;
   if (type != LUA_TNIL && type != LUA_TNUMBER) wrong_type(L, what, name, "an integer");
   lua_Integer v = type == LUA_TNIL ? fallback : lua_tointegerx(L, -1, &exact);
@@ -117,6 +126,7 @@ lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name
   return v;
 }
 
+/* For arguments rather than options. */
 lua_Integer lb_within(lua_State *L, int arg, lua_Integer lo, lua_Integer hi) {
   lua_Integer v = luaL_checkinteger(L, arg);
   if (v < lo || v > hi)
@@ -142,6 +152,7 @@ static const char *unknown_dtype(lua_State *L, const char *name) {
   return lua_pushfstring(L, "'%s' is not a dtype (did you mean '%s'?)", name, near);
 }
 
+/* A nearest name is worked out only for a message. */
 unsigned lb_dtype(lua_State *L, int arg) {
   luaL_checktype(L, arg, LUA_TSTRING);
   int d = find_dtype(L, arg);
@@ -175,12 +186,14 @@ int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s
   return luaL_error(L, "%s: %s", what, text);
 }
 
+/* The engines that run instructions. */
 int lb_engine_named(const char *name) {
   for (int e = 0; e < SOMA_ENGINES; e++)
     if (strcmp(name, soma_engine_name((soma_engine)e)) == 0) return e;
   return -1;
 }
 
+/* Those and the CC sequencers. */
 int lb_sequencer_named(const char *name) {
   const char *known;
   for (int e = 0; (known = soma_engine_name((soma_engine)e)) != NULL; e++)
@@ -208,6 +221,7 @@ void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape) {
   }
 }
 
+/* Fields of a table on the top of the stack. */
 void lb_set_ns(lua_State *L, const char *key, soma_time t) {
   /* From femtoseconds. */
   lb_set_number(L, key, (lua_Number)t * 1e-6);
@@ -233,10 +247,12 @@ void lb_set_text(lua_State *L, const char *key, const char *v) {
   lua_setfield(L, -2, key);
 }
 
+/* Left out when there is nothing to say. */
 void lb_set_words(lua_State *L, const char *key, const char *v) {
   if (v != NULL && v[0] != '\0') lb_set_text(L, key, v);
 }
 
+/* One line at a time, as the parts are arrays of lines. */
 static const char *next_line(lua_State *L, void *ud, size_t *n) {
   const char *const **line = ud;
   (void)L;
@@ -248,6 +264,7 @@ static const char *next_line(lua_State *L, void *ud, size_t *n) {
 int lb_load_part(lua_State *L, const lb_part *parts, const char *name, const char *chunk) {
   while (parts->name != NULL && strcmp(parts->name, name) != 0) parts++;
   const char *const *line = parts->lines;
+  /* Text only, never bytecode. */
   if (parts->name != NULL) return lua_load(L, next_line, &line, chunk, "t");
   lua_pushfstring(L, "there is no part '%s'", name);
   return LUA_ERRRUN;
@@ -278,6 +295,7 @@ static const char *const later_lines[] = {
     NULL,
 };
 
+/* Loads nothing before one of the names is called. */
 void lb_load_later(lua_State *L, int into, const char *names) {
   const char *const *line = later_lines;
   into = lua_absindex(L, into);
@@ -290,6 +308,7 @@ void lb_load_later(lua_State *L, int into, const char *names) {
   lua_pop(L, 1);
 }
 
+/* The class is left in the registry. */
 void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods) {
   luaL_newmetatable(L, name);
   luaL_setfuncs(L, meta, 0);
@@ -304,6 +323,7 @@ void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_R
   lua_pop(L, 1);
 }
 
+/* Read only to find what is wrong with it. */
 const char *lb_target(lua_State *L, const char *what, const char *name) {
   isa_target t;
   isa_error e;
@@ -312,6 +332,7 @@ const char *lb_target(lua_State *L, const char *what, const char *name) {
   return name;
 }
 
+/* A clock that nobody sets. */
 double lb_host_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -325,6 +346,7 @@ static int parse_name(const char *name) {
   if (strcmp(name, "cpu") == 0) return LB_CPU;
   for (int i = 0; i < 2; i++) {
     size_t n = strlen(prefixes[i]);
+    /* The prefix without its colon is the first device. */
     if (strncmp(name, prefixes[i], n - 1) == 0 && name[n - 1] == '\0') return 0;
     if (strncmp(name, prefixes[i], n) != 0) continue;
     const char *digits = name + n;
@@ -334,6 +356,7 @@ static int parse_name(const char *name) {
     int device = m == 1 ? digits[0] - '0' : (digits[0] - '0') * 10 + digits[1] - '0';
     if (device < LB_DEVICES) return device;
   }
+  /* Below every device, and no host. */
   return LB_CPU - 1;
 }
 

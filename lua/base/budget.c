@@ -13,10 +13,12 @@ static bool has_room(lb_budget *b, size_t more) {
   return true;
 }
 
+/* Lua's rules: n == 0 frees, old is the size of the block at p. */
 void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n) {
   lb_budget *b = ud;
   void *q = NULL;
   if (p == NULL) old = 0; /* Lua gives the kind of the object there */
+  /* Only growing needs room. */
   if (n > old && !has_room(b, n - old)) return NULL;
   if (n == 0)
     free(p);
@@ -24,12 +26,14 @@ void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n) {
     b->refused = true;
     return NULL;
   }
+  /* All limits around it count the same bytes. */
   for (lb_budget *c = b; c != NULL; c = c->parent) c->used = c->used - old + n;
   /* The last block of a budget that nobody uses any more. */
   if (b->dropped && b->used == 0) free(b);
   return q;
 }
 
+/* Only a state whose memory is counted has one. */
 static lb_budget *state_budget(lua_State *L) {
   void *ud;
   return lua_getallocf(L, &ud) == lb_budget_alloc ? ud : NULL;
@@ -47,12 +51,14 @@ lb_budget *lb_budget_new(lua_State *L, size_t limit) {
   return b;
 }
 
+/* Machines and runs may still have blocks of it; the last one frees it. */
 void lb_budget_drop(lb_budget *b) {
   if (b == NULL) return;
   b->dropped = true;
   if (b->used == 0) free(b);
 }
 
+/* Without a budget the machine's own allocator stays. */
 void lb_use_budget(lua_State *L, lb_budget *b, soma_alloc_fn *fn, void **ud) {
   if (b == NULL) b = state_budget(L);
   if (b == NULL || b->limit == 0) return;
@@ -68,6 +74,7 @@ enum { MANY = 16 << 20, MULTIPLE = 8 };
 void lb_account(lua_State *L, uint64_t n) {
   static const char key = 0;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &key);
+  /* What was accounted for since the last collection. */
   uint64_t since = (uint64_t)lua_tointeger(L, -1) + n;
   lua_pop(L, 1);
   /* The collector counts in units of 1024. */

@@ -11,6 +11,7 @@
 
 #define FILE_CLASS "soma.file"
 
+/* nil and a message, as Lua's own functions give them. */
 static void push_error(lua_State *L, const char *what, const char *path, int error) {
   lua_pushnil(L);
   lua_pushfstring(L, "cannot %s '%s': %s", what, path, strerror(error));
@@ -28,6 +29,7 @@ static half_written *volatile being_written;
 
 void lb_track_files(void) { tracks = true; }
 
+/* Called from a handler: unlink is allowed there. */
 void lb_unlink_files(void) {
   for (half_written *h = being_written; h != NULL; h = h->next)
     if (h->temp != NULL) unlink(h->temp);
@@ -35,6 +37,7 @@ void lb_unlink_files(void) {
 
 static void track(char *temp) {
   half_written *h = being_written;
+  /* A library in someone's process does not catch signals, and tracks nothing. */
   if (!tracks) return;
   /* A free entry, else a new one in front. */
   while (h != NULL && h->temp != NULL) h = h->next;
@@ -54,6 +57,7 @@ static void forget(const char *temp) {
     if (h->temp == temp) h->temp = NULL;
 }
 
+/* Also a file that was never opened. */
 static void discard(lb_file *f) {
   if (f->temp != NULL) forget(f->temp);
   lb_text_end(f, false);
@@ -77,7 +81,8 @@ static lb_file *new_file(lua_State *L) {
   return f;
 }
 
-/* A new file next to path, its name in f->temp. Its mode follows the umask. */
+/* A new file next to path, its name in f->temp. Its mode follows the umask.
+ * In the same folder, so that it can be renamed. */
 static int open_temp(lb_file *f) {
   size_t n = strlen(f->path) + 48;
   f->temp = malloc(n);
@@ -100,6 +105,7 @@ static int open_temp(lb_file *f) {
   return -1;
 }
 
+/* A path is text without a zero byte. */
 const char *lb_path(lua_State *L, int arg) {
   size_t n;
   luaL_checktype(L, arg, LUA_TSTRING);
@@ -109,6 +115,7 @@ const char *lb_path(lua_State *L, int arg) {
   return path;
 }
 
+/* A table of open files by name; there only in a sandbox. */
 static const char no_files[] = "soma.no_files"; /* in the registry */
 
 void lb_forbid_files(lua_State *L) { lua_setfield(L, LUA_REGISTRYINDEX, no_files); }
@@ -119,6 +126,7 @@ bool lb_files_forbidden(lua_State *L) {
   return forbidden;
 }
 
+/* For functions that would open any file. */
 void lb_need_files(lua_State *L, const char *path) {
   if (!lb_files_forbidden(L)) return;
   luaL_error(L, "'%s': a sandbox opens no files except those that its options name", path);
@@ -136,6 +144,7 @@ static bool push_lent_file(lua_State *L, const char *name) {
   lua_rawget(L, -2);
   luaL_Stream *s = luaL_testudata(L, -1, LUA_FILEHANDLE);
   lua_settop(L, top); /* the table keeps it */
+  /* What is not in the table must not be opened. */
   if (s == NULL) {
     lb_need_files(L, name);
     return false;
@@ -155,6 +164,7 @@ static bool push_lent_file(lua_State *L, const char *name) {
 static bool push_lent_output(lua_State *L, const char *name) {
   if (!push_lent_file(L, name)) return false;
   const lb_file *f = lua_touserdata(L, -1);
+  /* An earlier result may have been longer. */
   if (ftruncate(fileno(f->f), 0) != 0)
     luaL_error(L, "cannot write '%s': %s", name, strerror(errno));
   return true;
@@ -173,11 +183,13 @@ static int standard_output(const char *path) {
 
 lb_file *lb_file_create(lua_State *L, const char *path) {
   if (push_lent_output(L, path)) return lua_touserdata(L, -1);
+  /* Processes of a job other than the first write nothing. */
   lua_getfield(L, LUA_REGISTRYINDEX, LB_NO_OUTPUT);
   if (lua_toboolean(L, -1)) path = "/dev/null";
   lua_pop(L, 1);
   lb_file *f = new_file(L);
   struct stat st;
+  /* What is there decides how it is written. */
   bool exists = stat(path, &st) == 0;
   f->name = strdup(path);
   f->path = exists ? realpath(path, NULL) : strdup(path); /* a link keeps pointing at its file */
@@ -190,6 +202,7 @@ lb_file *lb_file_create(lua_State *L, const char *path) {
     errno = 0; /* lb_file_commit finds the error of a failed write there */
     return f;
   }
+  /* Closing may change errno. */
   int error = errno;
   if (fd >= 0) close(fd);
   discard(f);
@@ -198,6 +211,7 @@ lb_file *lb_file_create(lua_State *L, const char *path) {
 }
 
 bool lb_file_commit(lua_State *L, lb_file *f) {
+  /* A compressed text has its end still to write. */
   lb_text_end(f, true);
   bool good = !ferror(f->f);
   int error = good ? 0 : errno != 0 ? errno : EIO;
@@ -212,6 +226,7 @@ bool lb_file_commit(lua_State *L, lb_file *f) {
     error = errno;
     good = false;
   }
+  /* The temporary file goes with discard. */
   if (!good) push_error(L, "write", f->name, error);
   if (good) {
     if (f->temp != NULL) forget(f->temp);
@@ -236,6 +251,7 @@ int64_t lb_file_length(const lb_file *f) {
   struct stat st;
   if (!f->lent)
     return fstat(fileno(f->f), &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : -1;
+  /* By seeking, and back to where it was. */
   off_t at = ftello(f->f), end = -1; /* a sandbox may not ask more */
   if (at >= 0 && fseeko(f->f, 0, SEEK_END) == 0) end = ftello(f->f);
   return fseeko(f->f, at, SEEK_SET) == 0 ? (int64_t)end : -1;
@@ -250,6 +266,7 @@ bool lb_read_file(lua_State *L, const char *path) {
   size_t n;
   luaL_buffinit(L, &b);
   do {
+    /* As much as a buffer of Lua's holds, until less comes. */
     char *p = luaL_prepbuffer(&b);
     n = fread(p, 1, LUAL_BUFFERSIZE, s->f);
     luaL_addsize(&b, n);

@@ -22,7 +22,7 @@ end
 -- told it.
 local function tell_place(s, time_ns)
   local e = state_of(s, s.focus)
-  -- An engine may be ahead of the run, as engines are simulated one event at a time.
+  -- An engine may be ahead of the run.
   local now = (s.runs or e.status == "halted") and s.whole.time_ns or math.max(s.whole.time_ns, e.time_ns)
   if not s.told then s.print("at " .. ns(time_ns or now)) end
   s.told = false

@@ -15,6 +15,7 @@ static const lb_part parts[] = {
 #include "parts.inc"
     {NULL, NULL}};
 
+/* A closed kernel has no builder any more. */
 typedef struct handle {
   soma_kernel *k;
   uint32_t file, line; /* of the call in the user's script that is at work */
@@ -22,6 +23,7 @@ typedef struct handle {
   size_t cap;
 } handle;
 
+/* All methods have the handle first. */
 static handle *check(lua_State *L) {
   handle *h = luaL_checkudata(L, 1, HANDLE);
   luaL_argcheck(L, h->k != NULL, 1, "the kernel is closed");
@@ -36,7 +38,8 @@ static int handle_gc(lua_State *L) {
   return 0;
 }
 
-/* Raises the builder's message. Its place is in the user's script, so none is added. */
+/* Raises the builder's message. Its place is in the user's script, so none is added.
+ * Messages with a place begin with the user's file. */
 static int fail(lua_State *L, const handle *h) {
   const char *file;
   uint32_t line;
@@ -55,7 +58,8 @@ static int give(lua_State *L, const handle *h, soma_status s, const uint32_t *nu
 }
 
 /* host.new(target or nil, flags, sbuf_bytes, core, cores, optimize, without, front_end or nil): a
- * handle; raises what soma_kernel_new says. */
+ * handle; raises what soma_kernel_new says.
+ * A machine is made for the call only: the builder keeps what it needs of it. */
 static int new_kernel(lua_State *L) {
   soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
   soma_options mo = SOMA_OPTIONS_INIT;
@@ -84,7 +88,8 @@ static int new_kernel(lua_State *L) {
   return 1;
 }
 
-/* h:file(name): its number */
+/* h:file(name): its number
+ * Names are numbered once, and records hold the numbers. */
 static int kernel_file(lua_State *L) {
   handle *h = check(L);
   uint32_t file = 0;
@@ -109,7 +114,8 @@ static int kernel_tensor(lua_State *L) {
               &buffer);
 }
 
-/* h:constant(tensor) */
+/* h:constant(tensor)
+ * Its bytes go into the program, so they have to be dense. */
 static int kernel_constant(lua_State *L) {
   handle *h = check(L);
   uint32_t buffer = 0;
@@ -154,7 +160,8 @@ static int kernel_queue(lua_State *L) {
   return give(L, h, s, &queue);
 }
 
-/* The whole numbers of the list at index i, in memory of Lua's. */
+/* The whole numbers of the list at index i, in memory of Lua's.
+ * One more, since nothing may have size zero. */
 static uint32_t *numbers_of(lua_State *L, int i, lua_Unsigned *n) {
   luaL_checktype(L, i, LUA_TTABLE);
   *n = lua_rawlen(L, i);
@@ -172,6 +179,7 @@ static int kernel_group(lua_State *L) {
   handle *h = check(L);
   lua_Unsigned lists, all, sum = 0;
   uint32_t group = 0, *sizes = numbers_of(L, 2, &lists), *ranks = numbers_of(L, 3, &all);
+  /* The sum protects from lists that do not go together. */
   for (lua_Unsigned i = 0; i < lists; i++) sum += sizes[i];
   luaL_argcheck(L, sum == all, 3, "there must be as many ranks as the lists have");
   return give(L, h, soma_kernel_group(h->k, (uint32_t)lists, sizes, ranks, &group), &group);
@@ -194,6 +202,7 @@ static int kernel_emit(lua_State *L) {
   uint32_t first = 0;
   luaL_checktype(L, 2, LUA_TTABLE);
   size_t n = lua_rawlen(L, 2);
+  /* Records are mostly short, so the block is seldom grown. */
   if (n > h->cap) {
     /* Twice the room, so that long records are rare. */
     char *more = realloc(h->words, 2 * n * sizeof(int64_t));
@@ -203,6 +212,7 @@ static int kernel_emit(lua_State *L) {
   }
   for (size_t i = 0; i < n; i++) {
     lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    /* Floats that are whole are taken too. */
     int exact;
     int64_t word = lua_tointegerx(L, -1, &exact);
     if (!exact)
@@ -227,6 +237,7 @@ static int kernel_loop(lua_State *L) {
   r.stop = lb_i32(L, 3);
   r.step = lb_i32(L, 4);
   r.start_register = lb_u32(L, 5);
+  /* 0: the bound is a number and no register. */
   r.stop_register = lb_u32(L, 6);
   r.file = lb_u32(L, 7);
   r.line = lb_u32(L, 8);
@@ -235,6 +246,7 @@ static int kernel_loop(lua_State *L) {
 
 static int kernel_while(lua_State *L) {
   handle *h = check(L);
+  /* The register, then the user's file and line. */
   return give(L, h, soma_kernel_while(h->k, lb_u32(L, 2), lb_u32(L, 3), lb_u32(L, 4)), NULL);
 }
 
@@ -246,6 +258,7 @@ static int kernel_endloop(lua_State *L) {
 /* h:finish([the handle of core 1]): true and the program, or false, the message, and whether it has
  * a place */
 static int kernel_finish(lua_State *L) {
+  /* A second handle is that of core 1. */
   handle *h = check(L), *other = lua_isnoneornil(L, 2) ? NULL : luaL_checkudata(L, 2, HANDLE);
   soma_diagnostics *d = NULL;
   lua_pushboolean(L, 1);
@@ -253,6 +266,7 @@ static int kernel_finish(lua_State *L) {
   soma_status s = other ? soma_kernel_finish_pair(h->k, other->k, &p->p, &d)
                         : soma_kernel_finish(h->k, &p->p, &d);
   if (s == SOMA_OK) {
+    /* Programs that are made here may show their sources. */
     p->own = true;
     const char *text = soma_diagnostics_text(d);
     if (text[0] != '\0') p->warnings = strdup(text);
@@ -261,6 +275,7 @@ static int kernel_finish(lua_State *L) {
   }
   lua_pushboolean(L, 0);
   int n = fail(L, h);
+  /* Diagnostics are the assembler's, whose places are lines of the script. */
   if (soma_diagnostics_count(d) > 0) { /* these have their places */
     lua_pop(L, n);
     lua_pushstring(L, soma_diagnostics_text(d));
@@ -275,6 +290,7 @@ static int kernel_report(lua_State *L) {
   handle *h = check(L);
   luaL_Buffer b;
   luaL_buffinit(L, &b);
+  /* The text comes in pieces. */
   if (soma_kernel_report(h->k, lb_to_buffer, &b) != SOMA_OK)
     return luaL_error(L, "%s", soma_kernel_error(h->k));
   luaL_pushresult(&b);
@@ -283,6 +299,7 @@ static int kernel_report(lua_State *L) {
 
 /* h:figures(): a table; times in nanoseconds */
 static int kernel_figures(lua_State *L) {
+  /* What the program is bound by: an engine or the transfers. */
   static const char *const bounds[] = {"tensor", "vector", "scalar", "gpsimd", "sync", "dma"};
   soma_kernel_figures f;
   soma_kernel_get_figures(check(L)->k, &f, sizeof f);
@@ -306,6 +323,7 @@ static int kernel_figures(lua_State *L) {
   lb_set_count(L, "left_out", f.left_out);
   lb_set_count(L, "trimmed", f.trimmed);
   lb_set_count(L, "moved", f.moved);
+  /* By engine, in nanoseconds. */
   lua_newtable(L);
   for (unsigned e = 0; e < SOMA_ENGINES; e++)
     lb_set_ns(L, soma_engine_name((soma_engine)e), f.busy[e]);
@@ -324,6 +342,7 @@ static int kernel_policies(lua_State *L) {
     if (i == 0) lua_newtable(L);
     lua_newtable(L);
     lb_set_text(L, "name", p.name);
+    /* A policy that was given up has no time. */
     if (p.done) lb_set_ns(L, "time_ns", p.time);
     lb_set_flag(L, "chosen", p.chosen);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
@@ -333,6 +352,7 @@ static int kernel_policies(lua_State *L) {
 
 /* h:advice(): a list of tables, see kernel.lua */
 static int kernel_advice(lua_State *L) {
+  /* In the order of soma_advice_kind. */
   static const char *const kinds[] = {"engine", "load", "value", "tile", "unread", "rows", "order"};
   handle *h = check(L);
   soma_kernel_advice a;
@@ -345,6 +365,7 @@ static int kernel_advice(lua_State *L) {
     lb_set_text(L, "file", a.file);
     lb_set_text(L, "name", a.name);
     lb_set_text(L, "instruction", a.instruction);
+    /* Advice without an instruction is about the whole kernel. */
     if (a.instruction) {
       lb_set_count(L, "line", a.line);
       lb_set_count(L, "times", a.times);
@@ -359,6 +380,7 @@ static int kernel_advice(lua_State *L) {
 static int kernel_life(lua_State *L) {
   handle *h = check(L);
   soma_kernel_life life;
+  /* Numbers of buffers are the builder's. */
   if (soma_kernel_get_life(h->k, lb_u32(L, 2), &life) != SOMA_OK)
     return luaL_argerror(L, 2, "there is no such buffer");
   lua_newtable(L);
@@ -377,9 +399,11 @@ static int kernel_life(lua_State *L) {
 
 /* The names of the codes of a field as {name = code}; of a field that has none nothing is set. */
 static void push_values(lua_State *L, const soma_field *f) {
+  /* Numbers and patterns have no words. */
   const char *name;
   if (f->kind != SOMA_FIELD_ENUM && f->kind != SOMA_FIELD_ALU && f->kind != SOMA_FIELD_ACTF) return;
   lua_newtable(L);
+  /* Codes go up to the first one without a name. */
   for (uint32_t i = 0; i < 256; i++) {
     if ((name = soma_field_value(f, i)) == NULL) {
       if (i > 0) break; /* code 0 of operators and functions is "none" */
@@ -399,6 +423,7 @@ static void push_opcode(lua_State *L, const soma_opcode_info *op) {
   lb_set_count(L, "number", op->number);
   lb_set_flag(L, "dma", op->dma);
   lb_set_flag(L, "recorded", op->recorded);
+  /* By engine, whether it runs there. */
   for (unsigned e = 0; e < SOMA_ENGINES; e++)
     lb_set_flag(L, soma_engine_name((soma_engine)e), op->engines >> e & 1);
   lua_newtable(L);
@@ -408,6 +433,7 @@ static void push_opcode(lua_State *L, const soma_opcode_info *op) {
     lb_set_text(L, "kind", soma_field_kind_name(f.kind));
     lb_set_flag(L, "positional", f.mode == SOMA_FIELD_POSITIONAL);
     lb_set_flag(L, "optional", f.mode == SOMA_FIELD_OPTIONAL);
+    /* Fields that take words have them as `values`. */
     push_values(L, &f);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
@@ -419,6 +445,7 @@ static void push_opcodes(lua_State *L) {
   soma_opcode_info op;
   lua_newtable(L);
   for (uint32_t i = 0; soma_opcode_row(i, &op) == SOMA_OK; i++) {
+    /* The table has each instruction by its name. */
     push_opcode(L, &op);
     lua_setfield(L, -2, op.name);
   }
@@ -431,6 +458,7 @@ enum { MODULE = 1, HOST }; /* upvalues of load_kernel */
 /* Gives {kernel, spmd, jit}. */
 static int load_kernel(lua_State *L) {
   static const char *const in_order[] = {"view", "record", "tiles", "loops", "kernel"};
+  /* Later parts use the earlier ones. */
   lua_settop(L, 0);
   lua_pushvalue(L, lua_upvalueindex(MODULE));
   lua_pushvalue(L, lua_upvalueindex(HOST));
@@ -457,6 +485,7 @@ void lk_open(lua_State *L) {
   lb_class(L, HANDLE, meta, methods);
   lua_pushvalue(L, module);
   lua_newtable(L);
+  /* Methods and views are added before any part is loaded. */
   luaL_setfuncs(L, functions, 0);
   lk_add_views(L);
   lua_pushcclosure(L, load_kernel, 2);

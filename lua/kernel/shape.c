@@ -12,6 +12,7 @@ int lk_view_broadcast(lua_State *L) {
   lua_settop(L, 3);
   lk_view_check(L, 1);
   int64_t n = lk_number_or(L, 3, 0, &fine);
+  /* The text of what was given is made only for the message. */
   if (!fine || n < 1 || n > INT32_MAX)
     return lk_view_refuse_text(L, 1,
                                lua_pushfstring(L,
@@ -39,6 +40,7 @@ int lk_view_permute(lua_State *L) {
                                lua_pushfstring(L, "permute takes a list of dimensions, not %s",
                                                luaL_tolstring(L, 2, NULL)));
   lua_Unsigned n = lua_rawlen(L, 2);
+  /* No more than there is room for: the rest is refused below. */
   for (lua_Unsigned i = 0; i < n && i < SOMA_VIEW_DIMS; i++) {
     lua_geti(L, 2, (lua_Integer)i + 1);
     order[i] = lk_view_dimension(L, 3);
@@ -54,6 +56,7 @@ int lk_view_reshape(lua_State *L) {
   int64_t shape[SOMA_VIEW_DIMS];
   lua_settop(L, 2);
   lk_view_check(L, 1);
+  /* What is no list has no dimensions. */
   lua_Unsigned n = lk_is_list(L, 2) ? lua_rawlen(L, 2) : 0;
   bool fine = n > 0;
   for (lua_Unsigned i = 0; i < n && i < SOMA_VIEW_DIMS && fine; i++) {
@@ -79,6 +82,7 @@ int lk_view_ap(lua_State *L) {
   lua_Unsigned n = lk_is_list(L, 2) ? lua_rawlen(L, 2) : 0;
   for (lua_Unsigned i = 0; i < n && i < SOMA_VIEW_DIMS && fine; i++) {
     lua_geti(L, 2, (lua_Integer)i + 1);
+    /* A step and a count, or it is refused. */
     if (!lk_is_list(L, 4)) break;
     for (int k = 1; k <= 2; k++) {
       lua_geti(L, 4, k);
@@ -86,6 +90,7 @@ int lk_view_ap(lua_State *L) {
     }
     lua_settop(L, 3);
   }
+  /* Something is left on the stack where the loop has broken off. */
   if (!fine || n == 0 || lua_gettop(L) > 3)
     return lk_view_refuse_text(L, 1,
                                "ap takes a list of {step, num} and an offset, in whole numbers");
@@ -98,6 +103,7 @@ int lk_view_as(lua_State *L) {
   soma_view_error e;
   lua_settop(L, 2);
   lk_view_check(L, 1);
+  /* Other values have no name that could be a type. */
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   int dtype = isa_dtype_find(name, strlen(name));
   const char *shown = luaL_tolstring(L, 2, NULL);

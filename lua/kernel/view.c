@@ -12,11 +12,13 @@
 #define REGISTER "soma.kernel.register"
 #define AFFINE "soma.kernel.affine"
 
+/* Number 0 is HBM, so that every other one is a tile's. */
 static const char *const memories[] = {"hbm", "sbuf", "psum", NULL};
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* Raises a text at the user's line. */
+/* Raises a text at the user's line.
+ * By the kernel's own method, which knows cores and lines. */
 int lk_view_refuse_text(lua_State *L, int view, const char *text) {
   lua_getiuservalue(L, view, KERNEL);
   lua_getfield(L, -1, "refuse");
@@ -35,6 +37,7 @@ static int refuse(lua_State *L, int view, const char *format, int value) {
   return lk_view_refuse_text(L, view, lua_pushfstring(L, format, name, shown));
 }
 
+/* A table with a metatable is something else: a register, a view. */
 bool lk_is_list(lua_State *L, int i) {
   if (!lua_istable(L, i)) return false;
   bool plain = !lua_getmetatable(L, i);
@@ -50,11 +53,13 @@ lk_view *lk_view_check(lua_State *L, int i) { return luaL_checkudata(L, i, VIEW)
 lk_view *lk_view_begin(lua_State *L, int from, soma_view_error *e) {
   const lk_view *v = lk_view_check(L, from);
   memset(e, 0, sizeof *e);
+  /* Messages count from 1, as Lua does. */
   e->from = 1;
   lua_getiuservalue(L, from, NAME); /* stays: the message's */
   e->name = lua_tostring(L, -1);
   lk_view *w = lua_newuserdatauv(L, sizeof *w, USER_VALUES);
   *w = *v;
+  /* Kernel, name and parts are those of the view it comes from. */
   for (int i = 1; i <= USER_VALUES; i++) {
     lua_getiuservalue(L, from, i);
     lua_setiuservalue(L, -2, i);
@@ -63,6 +68,7 @@ lk_view *lk_view_begin(lua_State *L, int from, soma_view_error *e) {
   return w;
 }
 
+/* All operations end here: the copy is on the top. */
 int lk_view_finish(lua_State *L, int done, const soma_view_error *e) {
   return done ? 1 : lk_view_refuse_text(L, 1, e->text);
 }
@@ -77,9 +83,11 @@ static int whole(lua_State *L) {
   unsigned dtype = lb_dtype(L, 5), ndim = lt_check_shape(L, 6, shape);
   lk_view *v = lua_newuserdatauv(L, sizeof *v, USER_VALUES);
   v->memory = memory;
+  /* Padding is compared by nobody, but should be the same each time. */
   memset(v->steps, 0, sizeof v->steps);
   int done = soma_view_make(&v->v, buffer, dtype, memory != 0, ndim, shape, &e);
   if (!done) return luaL_error(L, "%s", e.text);
+  /* The steps of the whole tensor are kept, for index vectors. */
   for (unsigned d = 0; d < v->v.ndim; d++) v->steps[d] = v->v.dim[d].step;
   for (int i = KERNEL; i <= NAME; i++) {
     lua_pushvalue(L, i == KERNEL ? 1 : 3);
@@ -92,6 +100,7 @@ static int whole(lua_State *L) {
 /* Remembers what the view's last part goes by: the value at index `by`. The view is on the top. */
 static void remember(lua_State *L, const lk_view *w, int by) {
   lua_createtable(L, SOMA_VIEW_DYNS, 0);
+  /* The parts of the view before, which the new one shares. */
   lua_getiuservalue(L, -2, PARTS);
   for (int i = 1; i < w->v.ndyn && lua_istable(L, -1); i++) {
     lua_geti(L, -1, i);
@@ -112,6 +121,7 @@ bool lk_integer_at(lua_State *L, int i, int64_t *out) {
   return fine;
 }
 
+/* By metatable, as both classes are tables. */
 static bool has_class(lua_State *L, int i, const char *class) {
   if (!lua_istable(L, i) || !lua_getmetatable(L, i)) return false;
   luaL_getmetatable(L, class);
@@ -130,6 +140,7 @@ static bool field(lua_State *L, int i, const char *name, int64_t *out) {
 /* Where a slice begins: a whole number, or register * scale + number. Pushes the register, or nil.
  * False if it is neither. */
 static bool start_of(lua_State *L, int i, int64_t *number, soma_view_dyn *at) {
+  /* A register alone is once itself. */
   *at = (soma_view_dyn){.kind = SOMA_DYN_REGISTER, .stride = 1};
   *number = 0;
   if (has_class(L, i, REGISTER)) {
@@ -141,6 +152,7 @@ static bool start_of(lua_State *L, int i, int64_t *number, soma_view_dyn *at) {
     return field(L, i, "scale", &at->stride) && field(L, i, "constant", number);
   }
   lua_pushnil(L);
+  /* Numbers are known now, so nothing is left for the run. */
   return lk_integer_at(L, i, number);
 }
 
@@ -150,6 +162,7 @@ static bool start_of(lua_State *L, int i, int64_t *number, soma_view_dyn *at) {
 unsigned lk_view_dimension(lua_State *L, int i) {
   const lk_view *v = lk_view_check(L, 1);
   int64_t d;
+  /* Dimensions count from 1 in Lua, from 0 in C. */
   if (lk_integer_at(L, i, &d) && d >= 1 && d <= v->v.ndim) return (unsigned)d - 1;
   lua_pushfstring(L, "%%s has dimensions 1 to %d, not %%s", v->v.ndim);
   return (unsigned)refuse(L, 1, lua_tostring(L, -1), i);
@@ -158,6 +171,7 @@ unsigned lk_view_dimension(lua_State *L, int i) {
 /* A whole number at index i; `other` where i has none. */
 int64_t lk_number_or(lua_State *L, int i, int64_t other, bool *fine) {
   int64_t x;
+  /* What is left out is not wrong. */
   if (lua_isnoneornil(L, i)) return other;
   *fine = lk_integer_at(L, i, &x) && *fine;
   return x;
@@ -175,10 +189,12 @@ static void slice_by(lua_State *L, lk_view *w, unsigned d, int from, int64_t cou
   lua_getiuservalue(L, 1, NAME);
   e.name = lua_tostring(L, -1);
   unsigned parts = w->v.ndyn;
+  /* Whether a register was pushed. */
   bool moves = !lua_isnil(L, top + 1);
   int done = moves ? soma_view_slice_at(&w->v, d, &at, start, count, step, &e)
                    : soma_view_slice(&w->v, d, start, count, step, &e);
   if (!done) lk_view_finish(L, 0, &e);
+  /* Only a new part has to be remembered. */
   if (w->v.ndyn > parts) {
     lua_pushvalue(L, top);
     remember(L, w, top + 1);
@@ -190,6 +206,7 @@ static void slice_by(lua_State *L, lk_view *w, unsigned d, int from, int64_t cou
 static void slice_values(lua_State *L, lk_view *w, unsigned d, int from) {
   bool fine = true;
   int64_t count = lk_number_or(L, from + 1, 0, &fine), step = lk_number_or(L, from + 2, 1, &fine);
+  /* A step of 0 would be one element many times. */
   if (!fine || count < 1 || step == 0)
     refuse(L, 1,
            "a slice of %s must be {start, count} or {start, count, step} in whole numbers, count "
@@ -201,6 +218,7 @@ static void slice_values(lua_State *L, lk_view *w, unsigned d, int from) {
 /* The same with these in a list at index i. */
 static void slice_list(lua_State *L, lk_view *w, unsigned d, int i) {
   int top = lua_gettop(L);
+  /* What is not in the list is nil, and so has its default. */
   for (int k = 1; k <= 3; k++) lua_geti(L, i, k);
   lua_pushvalue(L, top);
   slice_values(L, w, d, top + 1);
@@ -211,6 +229,7 @@ static void slice_list(lua_State *L, lk_view *w, unsigned d, int i) {
 static void index_by(lua_State *L, lk_view *w, unsigned d, int from) {
   soma_view_error e = {.from = 1};
   slice_by(L, w, d, from, 1, 1);
+  /* A tile keeps its partitions, even if there is only one. */
   if (!(w->v.tile && d == 0) && !soma_view_squeeze(&w->v, d, &e)) lk_view_finish(L, 0, &e);
 }
 
@@ -222,12 +241,14 @@ static void by_dimension(lua_State *L, lk_view *w, int key) {
     int top = lua_gettop(L);
     lua_geti(L, key, i);
     bool list = lk_is_list(L, top + 1), all = list && lua_rawlen(L, top + 1) == 0;
+    /* More entries than dimensions. */
     if (d >= w->v.ndim) refuse(L, 1, "%s has fewer dimensions than the key has entries", 0);
     lua_pushvalue(L, top); /* w */
     if (!list)
       index_by(L, w, d, top + 1);
     else if (!all)
       slice_list(L, w, d, top + 1);
+    /* A number drops the dimension, so that the next entry is for the same place. */
     if (list || (w->v.tile && d == 0)) d++;
     lua_settop(L, top);
   }
@@ -239,6 +260,7 @@ static int subscript(lua_State *L) {
   bool lists = false;
   lua_settop(L, 2);
   lk_view *w = lk_view_begin(L, 1, &e);
+  /* A number by itself is an index of the first dimension. */
   if (!lk_is_list(L, 2)) {
     if (w->v.ndim == 0) lk_view_dimension(L, 2);
     index_by(L, w, 0, 2);
@@ -249,6 +271,7 @@ static int subscript(lua_State *L) {
     lists = lists || lk_is_list(L, -1);
     lua_pop(L, 1);
   }
+  /* A list of numbers is one slice of the first dimension. */
   if (lists)
     by_dimension(L, w, 2);
   else
@@ -274,6 +297,7 @@ static int view_block(lua_State *L) {
   const lk_view *v = lk_view_check(L, 1);
   int64_t rows = v->v.ndim ? v->v.dim[0].num : 0;
   int64_t i = lk_number_or(L, 2, -1, &fine), n = lk_number_or(L, 3, 0, &fine);
+  /* Also what is no number, or a view without dimensions. */
   if (!fine || i < 0 || n < 1 || rows < 1 || i > (rows - 1) / n) {
     lua_getiuservalue(L, 1, NAME);
     return lk_view_refuse_text(
@@ -288,6 +312,7 @@ static int view_block(lua_State *L) {
 
 /* ---- What is known only at run time ---------------------------------------------------------- */
 
+/* Each part takes part in the address when the program runs. */
 static int add_part(lua_State *L, soma_view_dyn part) {
   soma_view_error e;
   lk_view *w = lk_view_begin(L, 1, &e);
@@ -298,6 +323,7 @@ static int add_part(lua_State *L, soma_view_dyn part) {
 
 static void check_index(lua_State *L, const char *what) {
   static const char text[] = "%s takes a view of whole numbers in SBUF, not %s";
+  /* Anything else would have no elements to go by. */
   if (luaL_testudata(L, 2, VIEW)) return;
   lk_view_refuse_text(L, 1, lua_pushfstring(L, text, what, luaL_tolstring(L, 2, NULL)));
 }
@@ -341,7 +367,8 @@ static int view_bound(lua_State *L) {
 /* ---- As an operand --------------------------------------------------------------------------- */
 
 /* The view at index i with its registers' numbers; refused if it is not of the kernel at `kernel`.
- */
+
+ * A copy, whose registers get the numbers that they have now. */
 static soma_view settled(lua_State *L, int i, int kernel) {
   soma_view v = lk_view_check(L, i)->v;
   lua_getiuservalue(L, i, KERNEL);
@@ -355,14 +382,17 @@ static soma_view settled(lua_State *L, int i, int kernel) {
     luaL_error(L, "a view belongs to another kernel");
   }
   lua_pop(L, 1);
+  /* The parts are in the order in which they were added. */
   lua_getiuservalue(L, i, PARTS);
   int parts = lua_gettop(L);
   for (int p = 0; p < v.ndyn; p++) {
     int64_t id = 0;
     lua_geti(L, parts, p + 1);
+    /* A register whose loop has ended has the number 0. */
     if (lua_istable(L, -1) && field(L, lua_gettop(L), "id", &id) && id > 0 && id <= UINT32_MAX)
       v.dyn[p].reg = (uint32_t)id;
     else if (v.dyn[p].operand)
+      /* Views that are indices may be of another kernel as well. */
       settled(L, lua_gettop(L), kernel);
     lua_pop(L, 1);
   }
@@ -381,6 +411,7 @@ static int put_operand(lua_State *L) {
   e.name = lua_tostring(L, -1);
   size_t n = soma_view_words(&v, 0, words, sizeof words / sizeof *words, &e);
   if (n == 0) return lk_view_refuse_text(L, 2, e.text);
+  /* The words go to the end of the list. */
   lua_Integer at = (lua_Integer)lua_rawlen(L, 1);
   for (size_t i = 0; i < n; i++) {
     lua_pushinteger(L, words[i]);
@@ -396,10 +427,12 @@ static int same_as(lua_State *L) {
   lua_settop(L, 1);
   lua_getiuservalue(L, 1, KERNEL);
   soma_view v = settled(L, 1, 2);
+  /* The words say everything about the elements. */
   size_t n = soma_view_words(&v, 0, words, sizeof words / sizeof *words, &e);
   luaL_Buffer b;
   luaL_tolstring(L, 1, NULL);
   luaL_buffinit(L, &b);
+  /* The first word is the number of words. */
   for (size_t i = 1; i < n; i++) {
     lua_pushfstring(L, " %I", (LUAI_UACINT)words[i]);
     luaL_addvalue(&b);
@@ -431,6 +464,7 @@ static int view_text(lua_State *L) {
 
 static int view_index(lua_State *L) {
   const lk_view *v = lk_view_check(L, 1);
+  /* A name is a field or a method; everything else is a subscript. */
   if (lua_type(L, 2) != LUA_TSTRING) return subscript(L);
   const char *key = lua_tostring(L, 2);
   bool steps = strcmp(key, "steps") == 0;
@@ -450,6 +484,7 @@ static int view_index(lua_State *L) {
     lua_getiuservalue(L, 1, KERNEL);
   } else {
     lua_pushvalue(L, 2);
+    /* Methods are in the upvalue. */
     lua_rawget(L, lua_upvalueindex(1));
   }
   return 1;
@@ -484,6 +519,7 @@ void lk_add_views(lua_State *L) {
   lua_newtable(L);
   luaL_setfuncs(L, methods, 0);
   lua_pushcclosure(L, view_index, 1);
+  /* Registers and affine values are tables of view.lua, known here by their metatables. */
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
   luaL_newmetatable(L, REGISTER);

@@ -18,6 +18,8 @@ static const vm_core *core_of(const soma_run *r, unsigned core) {
 }
 
 /* ---- Stops -------------------------------------------------------------------------------- */
+/* Each kind of stop has a function that turns the caller's description into the
+ * machine's. */
 
 static soma_status place_engine(const soma_run *r, const soma_stop *s, vm_stop *out) {
   if ((unsigned)s->engine >= core_of(r, s->core)->nseqs)
@@ -40,7 +42,8 @@ static soma_status place_engine(const soma_run *r, const soma_stop *s, vm_stop *
 static soma_status place_semaphore(const soma_run *r, const soma_stop *s, vm_stop *out) {
   if (s->semaphore >= ISA_NSEMS)
     return soma_fail(r->m, SOMA_ARG, "semaphore %u: a core has %d", s->semaphore, ISA_NSEMS);
-  /* By its text, as in a program. */
+  /* By its text, as in a program.
+   * 0 is no condition, so an unknown text leaves it. */
   for (unsigned k = ISA_WAIT_ge; k <= ISA_WAIT_ne; k++)
     if (s->condition && strcmp(s->condition, isa_cond_text(k)) == 0) out->cond = (uint8_t)k;
   if (out->cond == ISA_WAIT_none)
@@ -53,6 +56,7 @@ static soma_status place_semaphore(const soma_run *r, const soma_stop *s, vm_sto
 
 static soma_status place_bytes(const soma_run *r, const soma_stop *s, vm_region *out) {
   const isa_program *p = r->run.prog;
+  /* A tensor is one partition of bytes. */
   uint64_t size, parts = ISA_PMAX;
   if (s->tensor) {
     int i = isa_program_find_tensor(p, s->tensor, strlen(s->tensor));
@@ -67,6 +71,7 @@ static soma_status place_bytes(const soma_run *r, const soma_stop *s, vm_region 
   } else {
     return soma_fail(r->m, SOMA_ARG, "memory %d is neither SBUF nor PSUM", (int)s->memory);
   }
+  /* p1 may wrap, which p0 < p1 then finds. */
   out->p0 = s->tensor ? 0 : s->partition;
   out->p1 = s->tensor ? 1 : s->partition + s->partitions;
   out->lo = s->offset;
@@ -84,6 +89,7 @@ static soma_status place_bytes(const soma_run *r, const soma_stop *s, vm_region 
 }
 
 soma_status soma_run_stop_add(soma_run *r, const soma_stop *given, size_t n, uint32_t *id) {
+  /* All stops of a run are with core 0, whatever core they are of. */
   soma_stop s;
   soma_status status = check_run(r);
   if (status != SOMA_OK) return status;
@@ -116,6 +122,7 @@ soma_status soma_run_stop_remove(soma_run *r, uint32_t id) {
   return SOMA_OK;
 }
 
+/* Numbers that do not apply are -1. */
 static soma_status give_hit(const vm_hit *h, soma_hit *out, size_t n) {
   soma_hit hit = {.stop = h->stop,
                   .engine = h->where.engine < ISA_NSEQS ? h->where.engine : -1,
@@ -142,6 +149,7 @@ uint32_t soma_run_hits(const soma_run *r) {
   return r && r->run.cores[0]->debug ? r->run.cores[0]->debug->nhits : 0;
 }
 
+/* The caller's struct may be of an older version. */
 soma_status soma_run_hit(const soma_run *r, uint32_t i, soma_hit *out, size_t n) {
   if (!out || i >= soma_run_hits(r)) return SOMA_ARG;
   return give_hit(&r->run.cores[0]->debug->hit[i], out, n);
@@ -174,6 +182,7 @@ soma_status soma_core_engine(const soma_run *r, unsigned core, soma_engine e,
   if (w.cond != ISA_WAIT_none && en->state != VM_HALTED && en->state != VM_IDLE) {
     s.semaphore = w.sem;
     s.condition = isa_cond_text(w.cond);
+    /* The value may be in a register, which is read as it is now. */
     s.want = w.is_reg ? en->regs[w.value] : w.value;
     s.have = c->sem[w.sem];
   }
@@ -198,6 +207,7 @@ soma_status soma_core_flight(const soma_run *r, unsigned core, soma_engine e, ui
   const vm_core *c = core_of(r, core);
   if (!c || !out || (unsigned)e >= ISA_NENGINES || i >= c->eng[e].nflights) return SOMA_ARG;
   const vm_engine *en = &c->eng[e];
+  /* Flights are in a ring; `first` is the oldest one. */
   const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
   soma_flight flight = {.pc = f->pc, .start = f->item.start, .done = f->item.done};
   return soma_give(out, n, &flight, sizeof flight);
@@ -218,6 +228,7 @@ static const vm_ring *longest_ring(const vm_core *c, unsigned queue) {
 }
 
 static void add_shares(const vm_core *c, unsigned queue, const vm_transfer *t, soma_transfer *out) {
+  /* Shares that are done have left their rings. */
   for (unsigned d = 0; d < ISA_NDMA; d++)
     for (const vm_share *s = c->rings[queue][d].head; s; s = s->next) {
       if (s->t != t) continue;
@@ -231,6 +242,7 @@ soma_status soma_core_transfer(const soma_run *r, unsigned core, uint32_t i, som
                                size_t n) {
   const vm_core *c = core_of(r, core);
   if (!c || !out) return SOMA_ARG;
+  /* A queue may be empty. */
   for (unsigned q = 0; q < c->code->nqueues; q++) /* those of CC sequencers too */
     for (const vm_share *s = longest_ring(c, q)->head; s; s = s->next) {
       /* Transfers of all queues have one numbering, in the order of queues. */
@@ -254,6 +266,7 @@ soma_status soma_write_waits(const soma_run *r, soma_write_fn write, void *ud) {
   if (!r || !write) return SOMA_ARG;
   isa_buf b;
   isa_buf_init(&b, &r->run.al);
+  /* The same text as in the report of a deadlock. */
   vm_put_waits(&r->run, &b);
   soma_status s = b.failed ? SOMA_NOMEM : SOMA_OK;
   if (s == SOMA_OK && b.len && write(ud, b.data, b.len)) s = SOMA_IO;
@@ -263,6 +276,7 @@ soma_status soma_write_waits(const soma_run *r, soma_write_fn write, void *ud) {
 
 /* ---- The log ------------------------------------------------------------------------------ */
 
+/* The machine's own event becomes the caller's. */
 static void log_done(void *ud, const vm_done *d) {
   const soma_run *r = ud;
   soma_logged l = {.engine = (soma_engine)d->where.engine,
@@ -283,6 +297,7 @@ static void log_done(void *ud, const vm_done *d) {
 soma_status soma_run_log(soma_run *r, soma_log_fn fn, void *ud) {
   soma_status status = check_run(r);
   if (status != SOMA_OK) return status;
+  /* NULL turns the log off. */
   r->log = fn;
   r->log_ud = ud;
   return vm_debug_tell(r->run.cores[0], fn ? log_done : NULL, r) ? SOMA_OK
@@ -300,9 +315,11 @@ static void put_ns(isa_buf *b, soma_time t) {
 
 static void put_logged(const isa_program *p, const soma_logged *l, isa_buf *b) {
   const isa_code *code = &p->cores[l->core].code[l->engine];
+  /* Without a line table there is no place. */
   const isa_line *at = code->lines ? &code->lines[l->pc] : NULL;
   char name[32];
   snprintf(name, sizeof name, "%s%s", l->core ? "core 1 " : "", isa_engines[l->engine].name);
+  /* One width for all names, so that lines align. */
   isa_buf_printf(b, "%12.3f  %-*s %5u  ", (double)l->end * 1e-6, p->ncores > 1 ? 13 : 6, name,
                  l->pc);
   if (at && at->file) isa_buf_printf(b, "%s:%u", p->files[at->file - 1], at->line);

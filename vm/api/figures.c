@@ -7,6 +7,7 @@
 
 /* Adds the work of core c. */
 static void add_core(const vm_core *c, soma_stats *s) {
+/* Everything that simply adds up, by the list of counters. */
 #define COUNTER(name, unit, layout, text) s->name += c->name;
 #include "../stats.def"
   s->table_loads += c->eng[ISA_ENG_scalar].tables;
@@ -17,7 +18,9 @@ static void add_core(const vm_core *c, soma_stats *s) {
     /* The cores have memories of their own: the fuller one says how full. */
     *touched = *touched > c->touched[i] ? *touched : c->touched[i];
   }
+  /* Cores add up their peaks. */
   s->peak_flops += vm_cost_peak_flops(c->target);
+  /* DMA engines of a core's own. */
   for (unsigned d = 0; d < ISA_NDMA; d++) s->dma_busy += c->dma[d].busy_time;
   s->cores++;
 }
@@ -30,6 +33,7 @@ static void add_engine(const vm_core *c, unsigned e, soma_stats *s) {
   to->data_instructions += en->data_instructions;
   to->busy += en->busy;
   to->waiting += en->waiting;
+  /* Halted only if both cores' engines are. */
   to->halted = en->state == VM_HALTED && (s->cores == 1 || to->halted);
   if (s->cores == 1) to->pc = en->pc;
   s->streaming[e] += en->streaming;
@@ -42,13 +46,15 @@ static void add_engine(const vm_core *c, unsigned e, soma_stats *s) {
 /* The time of that many bytes over the host's link, one way. */
 static vm_time host_time(const vm_core *c, uint64_t bytes) {
   uint64_t rate = c->cost[VM_HOST_LINK];
+  /* Without bytes there is no latency either. */
   if (!bytes) return 0;
   /* Whole parts first: bytes * 10^9 would overflow. The rate is in MB/s. */
   return (vm_time)c->cost[VM_HOST_LATENCY] * VM_NS + bytes / rate * 1000000000u +
          bytes % rate * 1000000000u / rate;
 }
 
-/* For the cores first .. last - 1 of a run. */
+/* For the cores first .. last - 1 of a run.
+ * Some numbers are the whole run's, whatever cores are asked for. */
 static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
   const vm_run *run = &r->run;
   const vm_core *c = run->cores[0];
@@ -69,6 +75,7 @@ static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
     add_core(run->cores[i], &s);
     for (unsigned e = 0; e < ISA_NENGINES; e++) add_engine(run->cores[i], e, &s);
   }
+  /* Useful work, without the transposes. */
   uint64_t model = s.adjusted_flops - s.adjusted_transpose_flops;
   if (c->target->gen >= ISA_GEN4) /* transposes have a lane of their own */
     s.overlapped_flops = model < s.adjusted_transpose_flops ? model : s.adjusted_transpose_flops;
@@ -78,6 +85,7 @@ static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
 void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
   if (!r || !out) return;
   soma_stats s = stats_of(r, 0, r->run.n);
+  /* Older callers have shorter structs. */
   memcpy(out, &s, n < sizeof s ? n : sizeof s);
 }
 
@@ -116,6 +124,7 @@ static const soma_stat engine_rows[] = {
 #undef OF
 };
 
+/* Lists of fields, so that front ends need not name them again. */
 soma_status soma_stats_field(int of_engine, uint32_t i, soma_stat *out) {
   size_t n =
       of_engine ? sizeof engine_rows / sizeof *engine_rows : sizeof stat_rows / sizeof *stat_rows;
@@ -126,10 +135,12 @@ soma_status soma_stats_field(int of_engine, uint32_t i, soma_stat *out) {
 
 /* ---- Ratios --------------------------------------------------------------------------------- */
 
+/* A ratio to nothing is 0. */
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 void soma_stats_figures(const soma_stats *s, soma_figures *out, size_t n) {
   if (!s || !out) return;
+  /* Femtoseconds. */
   double time = (double)s->time, seconds = time * 1e-15;
   double model = (double)(s->flops - s->transpose_flops);
   double adjusted = (double)(s->adjusted_flops - s->adjusted_transpose_flops);
@@ -144,13 +155,16 @@ void soma_stats_figures(const soma_stats *s, soma_figures *out, size_t n) {
                     .model_flops = ratio(model, seconds),
                     .dma_active = ratio((double)s->dma_active, time),
                     .dma_average_bytes = ratio((double)s->dma_bytes, (double)s->dma_transfers)};
+  /* A core alone counts as one. */
   double cores = s->cores > 1 ? s->cores : 1;
   f.dma_active /= cores;
   f.ridge = ratio(f.peak_flops, bandwidth);
+  /* Below the ridge memory is the limit. */
   bool memory_bound = hbm > 0 && f.intensity < f.ridge;
   f.attainable_flops = memory_bound ? f.intensity * bandwidth : f.peak_flops;
   for (unsigned e = 0; e < SOMA_ENGINES; e++) {
     f.active[e] = ratio((double)s->engine[e].busy, time * cores);
+    /* The tensor engine is measured by its arithmetic, the others by their streaming. */
     f.utilization[e] = e == SOMA_TENSOR ? f.hfu : ratio((double)s->streaming[e], time * cores);
   }
   memcpy(out, &f, n < sizeof f ? n : sizeof f);

@@ -6,15 +6,19 @@
 
 enum { MOST_GROUPS = 1000 };
 
+/* Records of a line come one after another or in turn, so the search begins after the
+ * last one found. */
 static soma_group *find(soma_trials *t, const int64_t *record, uint32_t *last) {
   for (uint32_t i = 0; i < t->ngroups; i++) {
     uint32_t g = (*last + 1 + i) % t->ngroups;
     if (soma_is_of(record, &t->groups[g], 0)) return &t->groups[*last = g];
   }
+  /* Beyond the limit the lines are too many for advice. */
   if (t->ngroups >= MOST_GROUPS ||
       !isa_array_grow(&t->a->al, &t->groups, t->ngroups, &t->cap_groups, sizeof *t->groups))
     return NULL;
   soma_group *g = &t->groups[ *last = t->ngroups++];
+  /* All engines are possible until a record says otherwise. */
   *g = (soma_group){.op = (unsigned)isa_op_by_number((unsigned)record[AS_REC_OP]),
                     .engine = (int)record[AS_REC_ENGINE],
                     .engines = UINT32_MAX,
@@ -39,13 +43,17 @@ static bool survey(soma_trials *t, as_kernel *k, int64_t *any, const int64_t *re
   uint64_t busy[ISA_NENGINES];
   uint32_t item;
   unsigned op = (unsigned)isa_op_by_number((unsigned)record[AS_REC_OP]);
+  /* Transfers and control instructions stay on their engine. */
   if (!isa_op_is_dma(op) && !isa_op_is_control(op)) any[AS_REC_ENGINE] = -1;
   if (!as_kernel_emit(k, any, (size_t)any[AS_REC_WORDS], &item)) return false;
+  /* A line beyond the limit is emitted all the same: later ones may need what it makes. */
   if (!g) return true;
   uint32_t engines = as_kernel_engines(k, item, busy);
   g->count++;
   g->engines &= engines;
+  /* -2: the line's records are for several engines. */
   if (g->engine != (int)record[AS_REC_ENGINE]) g->engine = -2;
+  /* The engine that the record names, or the first that can run it. */
   unsigned e = record[AS_REC_ENGINE] >= 0 && !isa_op_is_dma(op) ? (unsigned)record[AS_REC_ENGINE]
                : engines                                        ? (unsigned)__builtin_ctz(engines)
                                                                 : 0;
@@ -54,6 +62,7 @@ static bool survey(soma_trials *t, as_kernel *k, int64_t *any, const int64_t *re
 }
 
 bool soma_find_groups(soma_trials *t) {
+  /* The copy is changed: its records name no engine. */
   soma_recipe *any = soma_recipe_copy(t->r[0]);
   as_kernel *k = any ? as_kernel_new(&any->o) : NULL;
   bool ok = k != NULL;
@@ -61,11 +70,13 @@ bool soma_find_groups(soma_trials *t) {
   soma_entry e, to;
   for (uint32_t at = 0; ok && soma_recipe_at(t->r[0], at, &e); at = e.next) {
     soma_recipe_at(any, at, &to);
+    /* Everything but records is made as it stands. */
     if (e.kind != SOMA_RECIPE_RECORDS) {
       ok = soma_recipe_apply(k, &to);
       continue;
     }
     for (uint32_t i = 0; ok && i < e.n; i += (uint32_t)e.words[i]) {
+      /* A new group begins at this entry. */
       uint32_t groups = t->ngroups;
       ok = survey(t, k, to.words + i, e.words + i, &last);
       if (t->ngroups > groups) t->groups[groups].first = at;
@@ -73,6 +84,7 @@ bool soma_find_groups(soma_trials *t) {
   }
   as_kernel_free(k);
   soma_recipe_free(any);
+  /* The other core has numbers of its own for the same files. */
   for (uint32_t i = 0; i < t->ngroups && t->cores > 1; i++) {
     soma_group *g = &t->groups[i];
     uint32_t file = file_of(t->r[1], soma_recipe_file_name(t->r[0], g->at[0].file));

@@ -6,6 +6,7 @@ static uint32_t ranks_of_device(const soma_world *w) { return w->target.cores / 
 
 /* ---- What happens ------------------------------------------------------------------------- */
 
+/* Devices by their number; the switch and EFA have numbers above all of them. */
 static uint32_t end_of(int device) {
   return device == SOMA_SWITCH ? VM_LINK_SWITCH
          : device == SOMA_EFA  ? VM_LINK_EFA
@@ -16,14 +17,17 @@ soma_status soma_world_slow_link(soma_world *w, int a, int b, double factor, som
   isa_error e = {0};
   vm_links l;
   if (!w) return SOMA_ARG;
+  /* Written so that NaN is refused. */
   if (!(factor >= 0 && factor <= 1))
     return soma_world_fail(w, SOMA_ARG, "the factor of a link's rate is %g; it is 0 to 1", factor);
+  /* The world counts in thousandths. */
   uint32_t permille = (uint32_t)(factor * 1000 + 0.5);
   if (factor > 0 && permille == 0)
     return soma_world_fail(w, SOMA_ARG,
                            "the factor of a link's rate is %g; 0.001 is the least, 0 "
                            "a failed link",
                            factor);
+  /* The change is tried on links of its own, which are thrown away. */
   vm_link_change c = {.a = end_of(a), .b = end_of(b), .permille = permille, .at = at};
   vm_links_options o = {.of = w->instance, .instances = w->instances, .changes = &c, .nchanges = 1};
   o.ranks_of_device = ranks_of_device(w);
@@ -33,6 +37,7 @@ soma_status soma_world_slow_link(soma_world *w, int a, int b, double factor, som
   vm_links_close(&l);
   if (!isa_array_grow(&w->al, &w->changes, w->nchanges, &w->cap_changes, sizeof c))
     return soma_world_fail(w, SOMA_NOMEM, "out of host memory");
+  /* It holds for the next start of the world. */
   w->changes[w->nchanges++] = c;
   return SOMA_OK;
 }
@@ -46,6 +51,7 @@ soma_status soma_world_delay_rank(soma_world *w, uint32_t r, soma_time by) {
   if (r >= w->o.ranks)
     return soma_world_fail(w, SOMA_ARG, "rank %u does not exist: the world has %u ranks", r,
                            w->o.ranks);
+  /* Made when the first rank is late. */
   if (!w->delays) w->delays = isa_zalloc(&w->al, w->o.ranks * sizeof *w->delays);
   if (!w->delays) return soma_world_fail(w, SOMA_NOMEM, "out of host memory");
   w->delays[r] = by;
@@ -54,6 +60,7 @@ soma_status soma_world_delay_rank(soma_world *w, uint32_t r, soma_time by) {
 
 /* ---- The world ---------------------------------------------------------------------------- */
 
+/* Only then is it worth keeping each message's way. */
 static bool records(const soma_world *w) {
   for (uint32_t r = 0; r < w->o.ranks; r++)
     if (w->ranks[r].m->o.event) return true;
@@ -62,6 +69,7 @@ static bool records(const soma_world *w) {
 
 void soma_world_use_links(soma_world *w) {
   w->w.delays = w->delays;
+  /* A world of one device has no links. */
   w->w.net = (vm_links_options){.of = devices_of(w) > 1 ? w->instance : NULL,
                                 .instances = w->instances,
                                 .ranks_of_device = ranks_of_device(w),
@@ -85,6 +93,7 @@ void soma_world_keep_links(soma_world *w) {
   w->w.links.npasses = w->w.links.cap_passes = 0;
 }
 
+/* Also of a world that was never started. */
 void soma_world_free_links(soma_world *w) {
   isa_free(&w->al, w->links, w->nlinks * sizeof *w->links);
   isa_free(&w->al, w->passes, w->cap_passes * sizeof *w->passes);
@@ -113,6 +122,7 @@ soma_status soma_world_link(const soma_world *w, uint32_t i, soma_link_row *out)
                          .busy = x->busy,
                          .waited = x->waited,
                          .rate = x->rate / 1000.0};
+  /* Averages over all of the simulated time. */
   double ns = (double)soma_world_time(w) / (double)VM_NS;
   if (ns > 0) out->gbs = (double)x->bytes / ns;
   if (ns > 0) out->percent = 100 * (double)x->busy / (double)VM_NS / ns;

@@ -5,12 +5,14 @@
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
+/* The builder asks for an instruction's time without knowing the clock. */
 static uint64_t busy(void *ud, unsigned engine, const isa_program *p, const isa_insn *in) {
   return vm_cost_static(ud, engine, p, in);
 }
 
 /* Ratios that hold for all transfers: the time of a trigger, and the bytes of a microsecond. */
 static as_kernel_costs costs_of(const vm_costs *costs, const isa_target *t, vm_cost_model *model) {
+  /* The constants of that generation. */
   const uint32_t *v = costs->v[t->gen - ISA_GEN2];
   as_kernel_costs c = {.ud = model, .busy = busy};
   c.trigger[ISA_DGE_none] = (uint64_t)v[VM_DMA_STATIC] * VM_NS;
@@ -21,6 +23,8 @@ static as_kernel_costs costs_of(const vm_costs *costs, const isa_target *t, vm_c
   c.table = (uint64_t)v[VM_ACT_TABLE] * VM_NS;
   c.transfer = (uint64_t)(v[VM_DMA_FIRST] + v[VM_DMA_SEM] + v[VM_DMA_RESUME]) * VM_NS;
   c.piece = (uint64_t)v[VM_DMA_ELEMENT] * (VM_NS / 1000);
+  /* Each engine's two constants: until the result is there, and until the engine is
+   * free. */
   static const uint8_t last[][2] = {{VM_LAT_TENSOR, VM_OVH_TENSOR},
                                     {VM_LAT_VECTOR, VM_OVH_VECTOR},
                                     {VM_LAT_SCALAR, VM_OVH_SCALAR},
@@ -35,6 +39,7 @@ static as_kernel_costs costs_of(const vm_costs *costs, const isa_target *t, vm_c
   return c;
 }
 
+/* The target may be the caller's; the recipe keeps its own. */
 soma_recipe *soma_recipe_new(const isa_alloc *al, const as_kernel_options *o,
                              const vm_costs *costs) {
   soma_recipe *r = isa_zalloc(al, sizeof *r);
@@ -46,6 +51,7 @@ soma_recipe *soma_recipe_new(const isa_alloc *al, const as_kernel_options *o,
   r->o.alloc = &r->al;
   r->costs = *costs;
   r->model = vm_cost_model_new(al, r->o.target, costs);
+  /* Without a model no costs are known. */
   if (!r->model) {
     isa_free(al, r, sizeof *r);
     return NULL;
@@ -54,6 +60,7 @@ soma_recipe *soma_recipe_new(const isa_alloc *al, const as_kernel_options *o,
   return r;
 }
 
+/* The entries go, the recipe itself stays: nothing can be made again. */
 static void forget(soma_recipe *r) {
   isa_free(&r->al, r->units, (size_t)r->cap_units * sizeof *r->units);
   r->units = NULL;
@@ -63,6 +70,7 @@ static void forget(soma_recipe *r) {
 }
 
 void soma_recipe_free(soma_recipe *r) {
+  /* Others may still have it. */
   if (!r || --r->refs) return;
   isa_alloc al = r->al;
   forget(r);
@@ -78,6 +86,7 @@ soma_recipe *soma_recipe_copy(const soma_recipe *r) {
   copy->items = r->items;
   copy->buffers = r->buffers;
   copy->files = r->files;
+  /* The entries are copied as they are, packed or not. */
   if (isa_array_reserve(&r->al, &copy->units, r->nunits, &copy->cap_units, sizeof *r->units)) {
     if (r->nunits) memcpy(copy->units, r->units, (size_t)r->nunits * sizeof *r->units);
     copy->nunits = r->nunits;
@@ -91,6 +100,7 @@ soma_recipe *soma_recipe_copy(const soma_recipe *r) {
 
 enum { KIND_SHIFT = 56, MOST_UNITS = 1 << 25 }; /* 256 MiB: constants are kept too */
 
+/* One head of eight bytes, then the entry's words. */
 static soma_entry entry_at(const soma_recipe *r, uint32_t at) {
   uint64_t head = r->units[at];
   return (soma_entry){.kind = (soma_recipe_kind)(head >> KIND_SHIFT),
@@ -101,6 +111,7 @@ static soma_entry entry_at(const soma_recipe *r, uint32_t at) {
 
 static uint32_t units_of(size_t bytes) { return (uint32_t)((bytes + 7) / 8); }
 
+/* The last unit may be filled in part: it is cleared first. */
 static void put_part(soma_recipe *r, const void *data, size_t bytes) {
   uint64_t *to = r->units + r->nunits;
   uint32_t n = units_of(bytes);
@@ -117,9 +128,12 @@ static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3]
   uint64_t n = 0;
   for (unsigned i = 0; i < 3; i++) n += (bytes[i] + 7) / 8;
   uint64_t want = r->nunits + n + 1;
+  /* A recipe that was given up takes nothing more. */
   if (!r->keeps) return;
+  /* Room grows by doubling. */
   uint32_t twice = r->cap_units < UINT32_MAX / 2 ? 2 * r->cap_units : UINT32_MAX;
   r->plain += 1 + (plain ? plain : n);
+  /* Too large to be kept: the kernel is built once, without tuning. */
   if (r->plain > MOST_UNITS) {
     forget(r);
     return;
@@ -141,6 +155,7 @@ static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3]
 
 static size_t text_bytes(const char *s) { return s ? strlen(s) + 1 : 0; }
 
+/* A name is an entry only the first time. */
 void soma_recipe_file(soma_recipe *r, const char *name, uint32_t file) {
   if (file <= r->files) return;
   r->files = file;
@@ -151,6 +166,7 @@ void soma_recipe_file(soma_recipe *r, const char *name, uint32_t file) {
 void soma_recipe_tensor(soma_recipe *r, const isa_tensor *t, uint32_t buffer) {
   if (!r->keeps || buffer <= r->buffers) return;
   r->buffers = buffer;
+  /* All of its elements, where the program has its data. */
   size_t bytes = 1;
   for (unsigned d = 0; d < t->ndim; d++) bytes *= (size_t)t->shape[d];
   PUT(r, SOMA_RECIPE_TENSOR, t, sizeof *t, t->name, text_bytes(t->name), t->data,
@@ -165,6 +181,7 @@ void soma_recipe_tile(soma_recipe *r, const as_kernel_tile *t, uint32_t buffer) 
 
 /* ---- Records like others --------------------------------------------------------------------- */
 
+/* Longer records are put whole. */
 enum { LIKE_BITS = 64, LIKE_WORDS = 2 * LIKE_BITS };
 
 /* Which words differ, as bits, and those words; how many there are. */
@@ -186,7 +203,9 @@ static uint32_t differing(const int64_t *old, const int64_t *words, size_t n, ui
 /* Puts records as what differs from those of their line before; false: they are to be put whole. A
  * loop's records differ in a few words, and their memory is most of what keeping them costs. */
 static bool put_like(soma_recipe *r, const int64_t *words, size_t n) {
+  /* Records without the usual head, or too long, are not compared. */
   if (!r->packed || !r->keeps || n < AS_REC_FIELDS || n > LIKE_WORDS) return false;
+  /* Records of one line and instruction are likely to be like. */
   uint64_t key = (uint64_t)words[AS_REC_LINE] * 31 + (uint64_t)words[AS_REC_OP] * 7 + n;
   uint32_t *like = &r->like[key % SOMA_RECIPE_LIKES];
   soma_entry e = *like ? entry_at(r, *like - 1) : (soma_entry){.n = 0};
@@ -196,6 +215,7 @@ static bool put_like(soma_recipe *r, const int64_t *words, size_t n) {
     uint32_t k = differing(e.words, words, n, head + 1, changed);
     const void *const part[3] = {head, changed, NULL};
     const size_t bytes[3] = {sizeof head, k * sizeof *changed, 0};
+    /* Worth it only if half of the words are saved. */
     if (k + 3 <= n / 2) return put(r, SOMA_RECIPE_LIKE, part, bytes, n), true;
   }
   *like = r->nunits + 1; /* where they are put now */
@@ -207,6 +227,7 @@ static uint32_t put_plain(const soma_recipe *r, const soma_entry *e, uint64_t *t
   bool like = e->kind == SOMA_RECIPE_LIKE;
   soma_entry old = like ? entry_at(r, (uint32_t)e->words[0]) : *e;
   const int64_t *changed = e->words + 3;
+  /* The record before, and then the words that differ. */
   if (old.n) memcpy(to, old.words, old.n * sizeof *to);
   for (unsigned part = 0; like && part < 2; part++)
     for (uint64_t bits = (uint64_t)e->words[1 + part]; bits; bits &= bits - 1)
@@ -221,6 +242,7 @@ bool soma_recipe_unpack(soma_recipe *r) {
   r->packed = false;
   if (!r->nunits) return true;
   uint64_t *units = isa_zalloc(&r->al, r->plain * sizeof *units);
+  /* A second array, since entries grow. */
   for (uint32_t at = 0; units && soma_recipe_at(r, at, &e); at = e.next) {
     uint32_t words = put_plain(r, &e, units + n + 1);
     soma_recipe_kind kind = e.kind == SOMA_RECIPE_LIKE ? SOMA_RECIPE_RECORDS : e.kind;
@@ -236,7 +258,8 @@ bool soma_recipe_unpack(soma_recipe *r) {
   return units;
 }
 
-/* Copies that did not help leave their tiles behind: so a record that was refused is kept too. */
+/* Copies that did not help leave their tiles behind: so a record that was refused is kept too.
+ * Taken: the builder has accepted it. */
 void soma_recipe_records(soma_recipe *r, bool taken, const int64_t *words, size_t n,
                          uint32_t items) {
   /* Without AS_KERNEL_COPIES a record that is refused leaves nothing behind. */
@@ -244,6 +267,7 @@ void soma_recipe_records(soma_recipe *r, bool taken, const int64_t *words, size_
   r->items = items;
   if (items > SOMA_RECIPE_MOST) forget(r);
   if (taken && put_like(r, words, n)) return;
+  /* What was refused has no likes. */
   PUT(r, taken ? SOMA_RECIPE_RECORDS : SOMA_RECIPE_REFUSED, words, n * sizeof *words, NULL, 0, NULL,
       0);
 }
@@ -267,12 +291,14 @@ void soma_recipe_entry(soma_recipe *r, const soma_entry *e) {
   PUT(r, e->kind, e->words, (size_t)e->n * sizeof *e->words, NULL, 0, NULL, 0);
 }
 
+/* The entry's words stay where they are until something is added. */
 bool soma_recipe_at(const soma_recipe *r, uint32_t at, soma_entry *e) {
   if (at >= r->nunits) return false;
   *e = entry_at(r, at);
   return true;
 }
 
+/* Buffers count from 1, over tensors and tiles together. */
 bool soma_recipe_buffer(const soma_recipe *r, int64_t buffer, soma_entry *e) {
   for (uint32_t at = 0; soma_recipe_at(r, at, e); at = e->next)
     if ((e->kind == SOMA_RECIPE_TILE || e->kind == SOMA_RECIPE_TENSOR) && !--buffer) return true;
@@ -292,6 +318,7 @@ static bool make_tensor(as_kernel *k, const soma_entry *e) {
   isa_tensor t;
   uint32_t buffer, n = units_of(sizeof t);
   memcpy(&t, e->words, sizeof t);
+  /* In the order in which put has written the parts. */
   const char *name = (const char *)(e->words + n);
   /* Pointers into the caller's memory become pointers into the entry. */
   if (t.data) t.data = (const void *)(e->words + n + (t.name ? units_of(strlen(name) + 1) : 0));
@@ -315,6 +342,7 @@ static bool make_loop(as_kernel *k, const soma_entry *e) {
 }
 
 static bool make_group(as_kernel *k, const soma_entry *e) {
+  /* Sizes, then the ranks of all lists. */
   const int64_t *sizes = e->words + 3;
   isa_group g = {.name = SOMA_GROUP_NAME, .nlists = (uint32_t)e->words[0]};
   uint32_t number;
@@ -332,6 +360,7 @@ bool soma_recipe_apply(as_kernel *k, const soma_entry *e) {
   case SOMA_RECIPE_TENSOR: return make_tensor(k, e);
   case SOMA_RECIPE_TILE: return make_tile(k, e);
   case SOMA_RECIPE_RECORDS: return as_kernel_emit(k, w, e->n, NULL);
+  /* Refused as the first time, with what that leaves behind. */
   case SOMA_RECIPE_REFUSED: return as_kernel_emit(k, w, e->n, NULL), true;
   case SOMA_RECIPE_LOOP: return make_loop(k, e);
   case SOMA_RECIPE_WHILE:

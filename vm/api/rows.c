@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* Shapes are printed as they were declared, with the register. */
 static void put_tensor(isa_buf *b, const isa_tensor *t) {
   isa_buf_printf(b, "tensor %s, %s", t->name, isa_dtypes[t->dtype].name);
   isa_print_shape(t, ", ", b);
@@ -22,6 +23,7 @@ static soma_status refuse(soma_machine *m, const isa_tensor *t, const char *what
 
 /* ---- What is given ------------------------------------------------------------------------ */
 
+/* Also where a tensor has no data, as an output. */
 soma_status soma_bind_rows(soma_machine *m, soma_program *p, const char *name, int64_t rows) {
   if (!soma_given(m, "p name", p, name)) return SOMA_ARG;
   int i = isa_program_find_tensor(p->p, name, strlen(name));
@@ -31,6 +33,7 @@ soma_status soma_bind_rows(soma_machine *m, soma_program *p, const char *name, i
   if (rows < 1 || rows > t->shape[0])
     return soma_fail(m, SOMA_ARG, "tensor %s: its first dimension must be 1 to %lld, not %lld",
                      t->name, (long long)t->shape[0], (long long)rows);
+  /* Data that were bound before must agree. */
   for (uint32_t k = 0; k < m->nbindings; k++) {
     const soma_bound_tensor *b = &m->bindings[k];
     if (b->p == p && b->tensor == (uint32_t)i && (b->data || b->device) && b->rows != rows)
@@ -44,6 +47,7 @@ soma_status soma_bind_rows(soma_machine *m, soma_program *p, const char *name, i
   return soma_binding(m, p, name, (soma_dtype)t->dtype, t->ndim, shape, &b);
 }
 
+/* -1: a fixed shape. */
 int soma_program_rows(const soma_program *p, uint32_t i) {
   return p && i < p->p->ntensors ? p->p->tensors[i].rows - 1 : -1;
 }
@@ -54,7 +58,8 @@ typedef struct source {
   uint32_t tensor;
 } source;
 
-/* What the bindings of p give; given: by register. */
+/* What the bindings of p give; given: by register.
+ * Tensors that share a register share its value. */
 static soma_status collect(soma_machine *m, const soma_program *p, source *given) {
   for (uint32_t k = 0; k < m->nbindings; k++) {
     const soma_bound_tensor *b = &m->bindings[k];
@@ -75,6 +80,7 @@ static soma_status collect(soma_machine *m, const soma_program *p, source *given
 
 soma_status soma_find_rows(soma_machine *m, const soma_program *p, soma_run *r) {
   source given[ISA_NREGS] = {{0}};
+  /* Most programs leave nothing to the run. */
   if (!isa_program_rows(p->p)) return SOMA_OK;
   soma_status s = collect(m, p, given);
   int64_t *rows = s == SOMA_OK ? isa_zalloc(&m->al, p->p->ntensors * sizeof *rows) : NULL;
@@ -83,6 +89,7 @@ soma_status soma_find_rows(soma_machine *m, const soma_program *p, soma_run *r) 
     const isa_tensor *t = &p->p->tensors[i];
     if (!t->rows) continue;
     source *g = &given[t->rows - 1];
+    /* Each tensor gets what its register has, given by whichever tensor. */
     rows[i] = g->rows;
     if (!g->rows)
       s = refuse(m, t,
@@ -101,6 +108,8 @@ soma_status soma_find_rows(soma_machine *m, const soma_program *p, soma_run *r) 
 }
 
 /* ---- A run's program ---------------------------------------------------------------------- */
+/* A copy of the program with tensors of its own, since other runs of it may have other
+ * sizes. */
 
 soma_status soma_size_run(soma_machine *m, const isa_program *p, const int64_t *rows, soma_run *r) {
   isa_program *own = isa_zalloc(&m->al, sizeof *own);
@@ -112,6 +121,7 @@ soma_status soma_size_run(soma_machine *m, const isa_program *p, const int64_t *
   }
   *own = *p;
   own->tensors = memcpy(tensors, p->tensors, p->ntensors * sizeof *tensors);
+  /* Bytes follow from the rows; the shape stays. */
   for (uint32_t i = 0; i < p->ntensors; i++)
     if (tensors[i].rows) tensors[i].bytes = isa_row_bytes(&tensors[i]) * (uint64_t)rows[i];
   r->sized = own;
@@ -134,6 +144,7 @@ void soma_load_rows(soma_run *r) {
         vm_core *c = r->run.cores[k];
         /* Each engine reads its own register. */
         c->eng[e].regs[t->rows - 1] = (uint32_t)isa_tensor_rows(t);
+        /* Checks of first use know that the host has written it. */
         vm_tell_host_register(c, e, t->rows - 1u);
       }
   }
@@ -143,6 +154,7 @@ soma_status soma_run_tensor(const soma_run *r, uint32_t i, soma_tensor_info *out
   if (!r || !out) return SOMA_ARG;
   soma_status s = soma_program_tensor(r->p, i, out);
   if (s != SOMA_OK || !r->sized) return s;
+  /* A run of fixed sizes has the program's. */
   const isa_tensor *t = &r->sized->tensors[i];
   out->bytes = t->bytes;
   if (t->rows) out->shape[0] = isa_tensor_rows(t);
@@ -158,6 +170,7 @@ void soma_save_rows(vm_saver *s, const soma_run *r) {
   }
 }
 
+/* The same numbers as save_rows has written, in the same order. */
 soma_status soma_read_rows(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r) {
   uint64_t by_register[ISA_NREGS] = {0};
   if (!isa_program_rows(p)) return SOMA_OK;

@@ -21,6 +21,7 @@ soma_status soma_need_core(soma_machine *m, unsigned core, bool changes, vm_core
 soma_status soma_core_semaphore_get(soma_machine *m, unsigned core, uint32_t id, uint32_t *value) {
   vm_core *c;
   if (!soma_given(m, "value", value)) return SOMA_ARG;
+  /* Any core has as many semaphores. */
   if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
   soma_status s = soma_need_core(m, core, false, &c);
   /* Even a failed call leaves a value. */
@@ -43,7 +44,9 @@ soma_status soma_core_semaphore_set(soma_machine *m, unsigned core, uint32_t id,
   if (s != SOMA_OK) return s;
   /* The host is no node of the path. */
   c->cause = 0; /* no instruction's */
+  /* Checks see who has written it. */
   vm_tell_applied(c, VM_BY_HOST, id, ISA_UPD_write);
+  /* As an instruction's update, so that waiting engines go on. */
   vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
                vm_at_pc(c, VM_BY_HOST, 0));
   return s;
@@ -54,7 +57,8 @@ soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
 }
 
 static soma_status check_register(soma_machine *m, soma_engine e, uint32_t r) {
-  /* Both cores of a program have the same engines. */
+  /* Both cores of a program have the same engines.
+   * Before a run there are only the engines. */
   const vm_core *c = m->run ? m->run->run.cores[0] : NULL;
   unsigned n = c ? c->nseqs : ISA_NENGINES;
   if ((unsigned)e < n && r < ISA_NREGS) return SOMA_OK;
@@ -66,6 +70,7 @@ soma_status soma_core_register_get(soma_machine *m, unsigned core, soma_engine e
                                    uint32_t *value) {
   vm_core *c;
   if (!soma_given(m, "value", value)) return SOMA_ARG;
+  /* A value even where it fails. */
   *value = 0;
   soma_status s = check_register(m, e, r);
   if (s == SOMA_OK) s = soma_need_core(m, core, false, &c);
@@ -84,6 +89,7 @@ soma_status soma_core_register_set(soma_machine *m, unsigned core, soma_engine e
   soma_status s = check_register(m, e, r);
   if (s == SOMA_OK) s = soma_need_core(m, core, true, &c);
   if (s != SOMA_OK) return s;
+  /* The next instruction sees it. */
   vm_engine *en = &c->eng[e];
   en->regs[r] = value;
   vm_tell_host_register(c, (unsigned)e, r);
@@ -100,7 +106,8 @@ soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32
 /* Host address of n bytes of a partition; NULL with a message if they are outside. */
 static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint32_t partition,
                           uint64_t offset, size_t n) {
-  /* A core's memories exist from the first program that used it. */
+  /* A core's memories exist from the first program that used it.
+   * Also after the run: the memories are the machine's. */
   bool sbuf = mem == SOMA_SBUF;
   const vm_memory *of = &m->mem[core < ISA_MAX_CORES ? core : 0];
   if (core >= ISA_MAX_CORES || (core && !of->sbuf)) {
@@ -150,11 +157,13 @@ soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory m
                                    uint32_t partition, uint64_t offset, const void *data,
                                    size_t n) {
   if (!soma_given(m, "data", data)) return SOMA_ARG;
+  /* A callback must not change what its run reads. */
   if (soma_not_running(m) != SOMA_OK) return SOMA_BUSY;
   soma_status s = soma_bring_memories(m);
   if (s != SOMA_OK) return s;
   uint8_t *at = memory_at(m, core, mem, partition, offset, n);
   if (!at) return SOMA_ARG;
+  /* Where the write is, for all that keep copies or facts of these bytes. */
   const vm_box box = {.space = (uint8_t)mem,
                       .core = (uint8_t)core,
                       .p0 = (uint16_t)partition,

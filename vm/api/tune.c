@@ -2,6 +2,7 @@
  * fastest is kept. Nothing depends on the host's clock: the same kernel gives the same program. */
 #include "tune.h"
 
+/* In the order in which they are tried: ties go to the earlier one. */
 static const struct {
   const char *name;
   uint32_t passes, flags;
@@ -14,14 +15,17 @@ _Static_assert((int)NPOLICIES < (int)SOMA_POLICIES, "there is room for every pol
 
 /* What a policy is for a recipe: what its caller asks for stays. */
 static soma_choice choice_of(const soma_recipe *r, unsigned i) {
+  /* What the front end decides for itself is no policy's business. */
   uint32_t usual = r->o.passes & AS_PASS_USUAL;
   soma_choice c = {.flags = r->o.flags | policies[i].flags};
+  /* A list keeps its order, so that passes have nothing to choose. */
   bool listed = r->o.flags & AS_KERNEL_KEEP_ORDER;
   c.passes = (listed ? 0 : policies[i].passes & ~r->without) | usual;
   return c;
 }
 
-/* Whether the front end, or a policy before this one, is the same choice. */
+/* Whether the front end, or a policy before this one, is the same choice.
+ * The same choice would give the same program. */
 static bool is_known(const soma_recipe *r, unsigned i) {
   soma_choice c = choice_of(r, i);
   if (c.passes == r->o.passes && c.flags == r->o.flags) return true;
@@ -32,6 +36,7 @@ static bool is_known(const soma_recipe *r, unsigned i) {
   return false;
 }
 
+/* Also what did not come to an end, for the report. */
 static void note(soma_tried *t, const char *name, bool done, soma_time time) {
   t->policy[t->n++] = (soma_kernel_policy){.name = name, .done = done, .time = time};
 }
@@ -41,6 +46,7 @@ static bool try_policy(soma_recipe *const r[], unsigned cores, unsigned i, soma_
                        soma_made *made, soma_tried *t) {
   soma_choice c = choice_of(r[0], i);
   soma_made other;
+  /* Memory is the only failure that ends the search. */
   bool done = soma_make(r, cores, &c, &other) && soma_time_made(timer, &other), nomem = other.nomem;
   note(t, policies[i].name, done, other.time);
   if (done && other.time < made->time) {
@@ -55,6 +61,7 @@ static bool try_policy(soma_recipe *const r[], unsigned cores, unsigned i, soma_
 }
 
 bool soma_tune(soma_recipe *const r[], unsigned cores, soma_made *made, soma_tried **out) {
+  /* One machine times all programs. */
   soma_machine *timer = soma_timer(r[0]);
   soma_tried *t = *out = isa_zalloc(&r[0]->al, sizeof *t);
   bool ok = timer && t;
@@ -62,6 +69,7 @@ bool soma_tune(soma_recipe *const r[], unsigned cores, soma_made *made, soma_tri
   if (ok) {
     t->choice = (soma_choice){.passes = r[0]->o.passes, .flags = r[0]->o.flags};
     bool timed = soma_time_made(timer, made);
+    /* The program of the front end is the one to beat. */
     note(t, "as the front end says", timed, made->time);
     ok = !made->nomem;
     for (unsigned i = 0; ok && timed && i < NPOLICIES; i++)
@@ -78,6 +86,7 @@ void soma_tried_free(soma_tried *t) {
   isa_free(&al, t, sizeof *t);
 }
 
+/* In the order of the attempts, the chosen one marked. */
 void soma_tried_print(const soma_tried *t, isa_buf *out) {
   isa_buf_puts(out, "\npolicies, us of a run:\n");
   for (uint32_t i = 0; i < t->n; i++) {

@@ -9,11 +9,14 @@ typedef struct walk {
 
 /* Past the operand at w. */
 static int64_t *pass_operand(const walk *k, int64_t *w) {
+  /* A number of words, the dimensions, then what is known at run time. */
   int64_t *end = w + 1 + w[SOMA_AP_N], *p;
+  /* An operand that is left out has no words. */
   if (!w[SOMA_AP_N]) return end;
   k->see(k->ud, w);
   for (p = w + SOMA_AP_FIRST + 2 * w[SOMA_AP_DIMS]; p < end;) switch (p[0]) {
     case SOMA_DYN_ELEMENT:
+    /* An index is an operand itself. */
     case SOMA_DYN_GATHER: p = pass_operand(k, p + 2); break;
     case SOMA_DYN_INDIRECT: p = pass_operand(k, p + 1); break;
     default: p += 3; break;
@@ -21,6 +24,7 @@ static int64_t *pass_operand(const walk *k, int64_t *w) {
   return end;
 }
 
+/* As record.lua and the front ends in Python write them. */
 static int64_t *pass_field(const walk *k, unsigned kind, int64_t *w) {
   int64_t n;
   switch (kind) {
@@ -41,6 +45,7 @@ static int64_t *pass_field(const walk *k, unsigned kind, int64_t *w) {
   }
 }
 
+/* As far as the fields that were asked for, or to the end of the record. */
 static int64_t *pass_fields(const walk *k, int64_t *record, unsigned fields) {
   int op = isa_op_by_number((unsigned)record[AS_REC_OP]);
   const isa_form *f = isa_form_of((unsigned)op);
@@ -63,10 +68,12 @@ const int64_t *soma_record_operand(const int64_t *record, unsigned i) {
   return w && w[SOMA_AP_N] ? w : NULL;
 }
 
+/* How many elements lie one after another, from the innermost dimension on. */
 int64_t soma_ap_run(const int64_t *ap) {
   int64_t run = 1;
   for (int64_t d = ap[SOMA_AP_DIMS] - 1; d >= 0; d--) {
     int64_t step = ap[SOMA_AP_FIRST + 2 * d], num = ap[SOMA_AP_FIRST + 2 * d + 1];
+    /* A dimension of one element takes no step. */
     if (num == 1) continue;
     if (step != run) break;
     run *= num;
@@ -87,11 +94,13 @@ static void free_places(soma_rewrite *w, const isa_alloc *al) {
   isa_free(al, w->shift, w->n * sizeof *w->shift);
 }
 
+/* Places of the old recipe's buffers in the new one. */
 bool soma_rewrite_open(soma_rewrite *w, const soma_recipe *from) {
   *w = (soma_rewrite){.n = from->buffers + 1};
   w->out = soma_recipe_new(&from->al, &from->o, &from->costs);
   w->map = isa_zalloc(&from->al, w->n * sizeof *w->map);
   w->shift = isa_zalloc(&from->al, w->n * sizeof *w->shift);
+  /* The new recipe is kept, whatever the old one's was. */
   if (w->out && w->map && w->shift) return w->out->keeps = true;
   free_places(w, &from->al);
   soma_recipe_free(w->out);
@@ -104,6 +113,7 @@ void soma_rewrite_close(soma_rewrite *w) {
   soma_recipe_free(w->out);
 }
 
+/* Another number, and perhaps another place in it. */
 static void rename_operand(void *ud, int64_t *operand) {
   const soma_rewrite *w = ud;
   int64_t old = operand[SOMA_AP_BUFFER];
@@ -123,6 +133,7 @@ void soma_rewrite_record(soma_rewrite *w, const int64_t *record) {
 void soma_rewrite_entry(soma_rewrite *w, const soma_entry *e) {
   switch (e->kind) {
   case SOMA_RECIPE_TENSOR:
+  /* Buffers that were given a place already keep it. */
   case SOMA_RECIPE_TILE:
     if (!w->map[++w->old]) w->map[w->old] = ++w->out->buffers;
     break;

@@ -1,8 +1,9 @@
 /* soma_world_save and soma_world_resume. After what all files begin with (save.c):
  *
- *   ranks, lnc, algorithm + 1 u32 each; the instance's name: length u32, bytes; "NAME x N" of
- * several ends with a zero byte options of rank 0's run, by which collectives were planned
- *   programs: count u32, the length u64 and the .sbc bytes of each; u32 of each rank: which is its
+ *   ranks, lnc, algorithm + 1: u32 each
+ *   the instance's name: length u32, bytes; "NAME x N" of several ends with a zero byte
+ *   options of rank 0's run, by which collectives were planned
+ *   programs: count u32, the length u64 and the .sbc bytes of each; u32 of each rank: its program
  *   changes of links: count u32, each
  *   of each rank what its run was started with, as in a saved run
  *   the state (vm/world/state.c) */
@@ -15,6 +16,7 @@
 
 #define fail soma_world_fail
 
+/* What tells whether a world fits the file. */
 typedef struct head {
   uint32_t ranks, lnc, algorithm; /* algorithm: + 1; 0: by size */
   const isa_instance *instance;
@@ -27,6 +29,7 @@ static head head_of(const soma_world *w) {
                 w->instance, w->instances, w->o.instance};
 }
 
+/* Reads and writes: the same function walks both ways. */
 static void walk_instance(vm_saver *s, head *h) {
   char name[64] = "";
   /* "NAME x N" has its zero byte in the file, which tells it from a plain name. */
@@ -39,6 +42,7 @@ static void walk_instance(vm_saver *s, head *h) {
   h->instance = soma_instance_named(name, &h->instances);
   vm_saver_need(s, h->instance && strlen(name) + (h->instances > 1) == n,
                 "there is no instance of that name");
+  /* Several instances keep the file's own text, which has "x N". */
   if (!s->failed) h->name = h->instances > 1 ? at : h->instance->name;
 }
 
@@ -48,6 +52,7 @@ static void walk_head(vm_saver *s, head *h) {
   vm_save_below(s, &h->algorithm, VM_CC_NALGORITHMS + 1, "algorithm");
   walk_instance(s, h);
   if (!s->failed)
+    /* What the head says must be possible by itself, before anything is made of it. */
     vm_saver_need(s,
                   h->ranks && h->ranks <= SOMA_MOST_RANKS && (h->lnc == 1 || h->lnc == 2) &&
                       h->ranks * h->lnc <= isa_instance_cores(h->instance) * h->instances,
@@ -59,10 +64,12 @@ static void walk_head(vm_saver *s, head *h) {
 soma_status soma_world_check_savable(soma_world *w) {
   if (w->running) return fail(w, SOMA_BUSY, "a world cannot be saved from its own callback");
   if (!w->open) return fail(w, SOMA_ARG, "the world does not run: nothing is to be saved");
+  /* A world that was stopped or came to its limit can go on; a fault is an end. */
   soma_status why = (soma_status)w->w.status;
   if (why != SOMA_OK && why != SOMA_STOPPED && why != SOMA_LIMIT)
     return fail(w, SOMA_ARG, "a world that ended with a fault cannot be saved (%s): %s",
                 soma_status_text(why), isa_buf_str(&w->w.report));
+  /* Parts of the ranks are in other processes. */
   if (w->w.far && !(w->ranks[0].run && w->ranks[0].run->run.ended))
     return fail(
         w, SOMA_UNBUILT,
@@ -94,6 +101,7 @@ static void put_programs(soma_world *w, vm_saver *s) {
     return;
   }
   number_programs(w, number, &n);
+  /* The count comes first, then each program, then whose it is. */
   vm_save_u32(s, &n);
   for (uint32_t r = 0; r < w->o.ranks; r++) {
     if (number[r] != next) continue;
@@ -107,9 +115,11 @@ static void put_programs(soma_world *w, vm_saver *s) {
 soma_status soma_world_save(soma_world *w, void **data, size_t *n) {
   isa_alloc al = isa_alloc_default();
   isa_buf b;
+  /* The caller frees the block, so it is from malloc. */
   if (!w || !data || !n) return SOMA_ARG;
   *data = NULL;
   *n = 0;
+  /* The other processes' ranks are fetched. */
   soma_status status = soma_world_check_savable(w);
   if (status == SOMA_OK) status = soma_world_bring_all(w);
   if (status != SOMA_OK) return status;
@@ -118,6 +128,7 @@ soma_status soma_world_save(soma_world *w, void **data, size_t *n) {
   vm_saver s = {.out = &b};
   head h = head_of(w);
   vm_save_options o = soma_save_options(&w->ranks[0].run->run);
+  /* Changes of links are no part of any rank's run. */
   const vm_links_options *links = &w->w.links.o;
   uint32_t changes = links->nchanges;
   walk_head(&s, &h);
@@ -153,6 +164,7 @@ static vm_saver reader(const void *data, size_t n, isa_error *e) {
 soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o) {
   isa_error e = {0};
   head h = {0};
+  /* Older callers have shorter options. */
   if (!data || !o || o->size < offsetof(soma_world_options, transport)) return SOMA_ARG;
   bool ok = soma_check_file(&soma_world_file, data, n, &e);
   if (ok) {
@@ -163,6 +175,7 @@ soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o) 
   if (!ok) return soma_tell(o->error, o->error_size, SOMA_FORMAT, e.text);
   o->ranks = h.ranks;
   o->lnc = h.lnc;
+  /* The name points into the caller's data. */
   o->instance = h.name;
   o->algorithm = h.algorithm ? vm_cc_algorithm_names[h.algorithm - 1] : NULL;
   return SOMA_OK;
@@ -175,6 +188,7 @@ soma_status soma_world_saved_target(const void *data, size_t n, char *target, si
   vm_save_options o = {0};
   uint32_t programs = 0;
   uint64_t length = 0;
+  /* The target is that of the first program. */
   if (!data || !target || !size) return SOMA_ARG;
   *target = 0;
   if (!soma_check_file(&soma_world_file, data, n, &e)) return SOMA_FORMAT;
@@ -192,6 +206,7 @@ soma_status soma_world_saved_target(const void *data, size_t n, char *target, si
 }
 
 static soma_status check_head(soma_world *w, const head *h) {
+  /* All of it must agree: collectives were planned for this world. */
   head own = head_of(w);
   if (h->ranks == own.ranks && h->lnc == own.lnc && h->instance == own.instance &&
       h->instances == own.instances && h->algorithm == own.algorithm)
@@ -213,6 +228,7 @@ static soma_status read_program(soma_world *w, vm_saver *s, soma_program **p) {
   soma_machine *m = w->ranks[0].m;
   uint64_t n = 0;
   vm_save_u64(s, &n);
+  /* A length from the file is never trusted. */
   if (s->failed || n > vm_saver_left(s))
     return fail(w, SOMA_FORMAT, "the saved world is cut off in a program");
   soma_status status = soma_program_load(m, s->at, (size_t)n, p);
@@ -224,6 +240,7 @@ static soma_status load_programs(soma_world *w, vm_saver *s, soma_program **p, u
   soma_status status = SOMA_OK;
   for (uint32_t i = 0; i < n && status == SOMA_OK; i++) status = read_program(w, s, &p[i]);
   for (uint32_t r = 0; r < w->o.ranks && status == SOMA_OK; r++) {
+    /* Each rank names one of the programs. */
     uint32_t k = 0;
     vm_save_below(s, &k, n, "program");
     status = s->failed ? not_valid(w, SOMA_FORMAT, s->err) : soma_world_load(w, r, p[k]);
@@ -233,12 +250,14 @@ static soma_status load_programs(soma_world *w, vm_saver *s, soma_program **p, u
 
 static soma_status read_programs(soma_world *w, vm_saver *s) {
   uint32_t n = 0;
+  /* At most one for each rank. */
   vm_saver_count(s, &n, w->o.ranks, 8, "programs");
   vm_saver_need(s, n > 0, "it has no program");
   if (s->failed) return not_valid(w, SOMA_FORMAT, s->err);
   soma_program **p = isa_zalloc(&w->al, n * sizeof *p);
   if (!p) return fail(w, SOMA_NOMEM, "%s", soma_status_text(SOMA_NOMEM));
   soma_status status = load_programs(w, s, p, n);
+  /* Ranks hold their programs themselves from here on. */
   for (uint32_t i = 0; i < n; i++) soma_program_free(p[i]);
   isa_free(&w->al, p, n * sizeof *p);
   return status;

@@ -9,6 +9,7 @@ enum { SMALL = 65536 }; /* bytes of a block: one CC sequencer, one slice. CC_PAC
 
 uint64_t cc_bytes_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
   uint64_t sum = 0;
+  /* A gather is as large as its result. */
   const uint32_t *of = x->does == VM_CC_ALL_GATHER ? x->dst : x->src;
   for (uint32_t i = 0; i < x->n; i++)
     sum += cc_elems(cc_ap(p, rank, x, of[i])) * isa_dtype_bytes(x->dtype);
@@ -18,6 +19,7 @@ uint64_t cc_bytes_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
 /* Ranks that run it together: of a permute those of a pair. */
 static uint32_t ranks_of(const cc_call *x) { return x->does == VM_CC_PERMUTE ? 1 : x->ranks_n; }
 
+/* Any destination over any source, as operands may share memory. */
 static bool in_place(const vm_plan *p, uint32_t rank, const cc_call *x) {
   for (uint32_t i = 0; i < x->n; i++)
     for (uint32_t k = 0; k < x->n; k++)
@@ -25,6 +27,7 @@ static bool in_place(const vm_plan *p, uint32_t rank, const cc_call *x) {
   return false;
 }
 
+/* Only these are made of parts that groups can have. */
 uint32_t cc_ring_groups(const vm_plan *p, const cc_call *x, cc_call *part) {
   bool adds = x->does == VM_CC_ALL_REDUCE || x->does == VM_CC_REDUCE_SCATTER;
   return (adds || x->does == VM_CC_ALL_GATHER) && !x->variable ? cc_groups_of(p, x, part) : 0;
@@ -32,6 +35,7 @@ uint32_t cc_ring_groups(const vm_plan *p, const cc_call *x, cc_call *part) {
 
 vm_cc_algorithm cc_algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
   uint32_t n = ranks_of(x);
+  /* The usual choice first; what follows has reasons against it. */
   vm_cc_algorithm a = vm_cc_choose(x->does, n, cc_bytes_of(p, rank, x));
   /* A mesh would send all to all over EFA; a doubling sends each part once, as do rings in groups.
    */
@@ -40,8 +44,10 @@ vm_cc_algorithm cc_algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *
       !grouped)
     a = VM_CC_RDH;
   if (a == VM_CC_RING && vm_cc_has(VM_CC_PAIRS, x->does, n) && !cc_no_pairs(p, x)) a = VM_CC_PAIRS;
+  /* What the user asks for comes last, if the operation has it. */
   if (p->algorithm >= 0 && vm_cc_has((vm_cc_algorithm)p->algorithm, x->does, n))
     a = (vm_cc_algorithm)p->algorithm;
+  /* Blocks that arrive must not overwrite what is still to be sent. */
   for (uint32_t i = 0; a == VM_CC_MESH_ONE && i < x->ranks_n; i++) {
     const cc_call *y = cc_match(p, x, x->ranks[i]);
     if (y && in_place(p, x->ranks[i], y)) a = VM_CC_MESH;
@@ -51,14 +57,17 @@ vm_cc_algorithm cc_algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *
 }
 
 unsigned cc_parts(const vm_plan *p, uint32_t rank, const cc_call *x) {
+  /* Each channel is a part of its own. */
   if (x->by_channel) return x->n;
   if (x->variable) return 1;
+  /* Small blocks are not worth a second CC sequencer. */
   return cc_bytes_of(p, rank, x) / ranks_of(x) < SMALL || p->ncc < 2 ? 1 : 2;
 }
 
 static bool is_ring(vm_cc_algorithm a) { return a == VM_CC_RING || a == VM_CC_PAIRS; }
 
 static void set_pairs(const cc_call *x, vm_cc_shape *s) {
+  /* Ranks outside of all pairs have nobody. */
   s->to = s->from = VM_CC_NOBODY;
   if (x->by_channel) {
     s->n = x->ranks_n;
@@ -66,6 +75,7 @@ static void set_pairs(const cc_call *x, vm_cc_shape *s) {
     s->from = (x->place + x->ranks_n - 1) % x->ranks_n;
     return;
   }
+  /* Pairs are from and to, one after the other. */
   for (uint32_t i = 0; i < x->ranks_n; i += 2) {
     if (x->ranks[i] == x->place) s->to = x->ranks[i + 1];
     if (x->ranks[i + 1] == x->place) s->from = x->ranks[i];
@@ -106,6 +116,7 @@ cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k
     slices = 4;
   }
   uint32_t cores = x->both ? p->ranks[rank].p->ncores : 1, core = x->both ? x->core : 0;
+  /* As many slices as all that share the work take together. */
   part.nslices = cores * parts * slices;
   s->first = (core * parts + k) * slices;
   s->slices = slices;
@@ -120,5 +131,6 @@ uint64_t cc_land_bytes(const vm_plan *p, uint32_t rank, const cc_call *x, const 
   uint64_t n = cc_elems(cc_ap(p, rank, x, x->src[operand])), blocks = vm_cc_blocks(&part->shape);
   if (x->does == VM_CC_ALL_GATHER) blocks = 1;
   uint64_t bytes = (n + blocks - 1) / blocks * isa_dtype_bytes(x->dtype);
+  /* Rounded up to 64 bytes. */
   return (bytes + 63) / 64 * 64;
 }
