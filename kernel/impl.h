@@ -350,7 +350,9 @@ const isa_tensor *as_k_find_tensor(const as_kernel *k, const char *name);
 bool as_k_add_tensor(as_kernel *k, const isa_tensor *t, const as_k_buffer *b, uint32_t *buffer);
 /* Whether a is a constant and b has its data. */
 bool as_k_same_constant(const isa_tensor *a, const isa_tensor *b);
-/* Bytes of a partition of a memory that tiles may take. */
+/* Bytes of a partition of a memory; and those that tiles may take, without what the toolchain
+ * keeps. Shares of a memory that passes may fill count by the first. */
+uint32_t as_k_memory(const as_kernel *k, unsigned space);
 uint32_t as_k_room(const as_kernel *k, unsigned space);
 /* Whether something may be added still, and whether a place names a file of the kernel. */
 bool as_k_is_open(as_kernel *k, isa_line at);

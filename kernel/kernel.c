@@ -42,18 +42,19 @@ const isa_target *as_kernel_target(const as_kernel *k) { return k->target; }
 uint32_t as_kernel_count(const as_kernel *k) { return k->nitems; }
 const as_kernel_figures *as_kernel_get_figures(const as_kernel *k) { return &k->figures; }
 
-bool as_kernel_passes(const char *front_end, uint32_t *passes) {
+bool as_kernel_front(const char *front_end, as_kernel_options *o) {
   static const struct {
     const char *name;
-    uint32_t passes;
+    uint32_t kept, passes;
   } fronts[] = {
-#define FRONT(name, passes) {name, passes},
+#define FRONT(name, kept, passes) {name, kept, passes},
 #include "fronts.def"
 #undef FRONT
   };
   for (unsigned i = 0; i < sizeof fronts / sizeof *fronts; i++)
     if (!front_end || strcmp(front_end, fronts[i].name) == 0) {
-      *passes = fronts[i].passes;
+      o->passes = fronts[i].passes;
+      o->sbuf_kept = fronts[i].kept;
       return true;
     }
   return false;
@@ -288,10 +289,19 @@ bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
 
 /* ---- Tiles --------------------------------------------------------------------------------- */
 
-uint32_t as_k_room(const as_kernel *k, unsigned space) {
+uint32_t as_k_memory(const as_kernel *k, unsigned space) {
   if (space == ISA_PSUM) return k->target->psum_bytes;
   uint32_t usable = k->target->sbuf_usable;
   return k->o.sbuf_bytes && k->o.sbuf_bytes < usable ? k->o.sbuf_bytes : usable;
+}
+
+uint32_t as_k_room(const as_kernel *k, unsigned space) {
+  uint32_t all = as_k_memory(k, space), kept = k->o.sbuf_kept;
+  if (space == ISA_PSUM) return all;
+  /* A hypothetical machine may have less than the toolchain keeps. */
+  uint32_t usable = k->target->sbuf_usable;
+  usable -= kept < usable / 8 ? kept : usable / 8;
+  return all < usable ? all : usable;
 }
 
 static bool tile_shape(as_kernel *k, const as_kernel_tile *t, uint32_t *bytes) {

@@ -62,10 +62,6 @@ enum {
   AS_PASS_CHOICES = AS_PASS_USUAL | AS_PASS_SWDGE, /* these change nothing of the list */
   AS_PASS_ALL = 511 & ~AS_PASS_USUAL               /* that make programs faster */
 };
-/* The passes over the kernels of a front end (fronts.def); NULL: soma.kernel. False when there is
- * none of that name. */
-bool as_kernel_passes(const char *front_end, uint32_t *passes);
-
 /* What things cost, in femtoseconds, asked of the caller. p holds the patterns of in. */
 typedef struct as_kernel_costs {
   void *ud;
@@ -89,9 +85,14 @@ typedef struct as_kernel_options {
   uint32_t extra;  /* more of them, on the instructions of one line */
   isa_line extra_at;
   uint32_t sbuf_bytes;  /* of a partition that may be used; 0: the target's */
+  uint32_t sbuf_kept;   /* of a partition, by the toolchain for itself */
   unsigned core, cores; /* the kernel is of core 0 or 1 of a program of so many; 0: of one */
   as_kernel_costs costs;
 } as_kernel_options;
+
+/* Passes and memory of a front end (fronts.def); NULL: soma.kernel. False when there is none of
+ * that name. */
+bool as_kernel_front(const char *front_end, as_kernel_options *o);
 
 typedef struct as_kernel_tile {
   const char *name; /* NULL: made up */

@@ -144,7 +144,7 @@ static bool take_room(merger *m, chain *c, unsigned which, uint32_t item) {
   int64_t had = (int64_t)c->n * b->bytes;
   uint32_t begin = c->begin[which], end = c->end[which];
   uint32_t from = b->first < begin ? b->first : begin, to = b->last > end ? b->last : end;
-  if (as_k_room_most(r, from, to) + had > (int64_t)as_k_room(k, b->space) / 4 * 3) return false;
+  if (as_k_room_most(r, from, to) + had > (int64_t)as_k_memory(k, b->space) / 4 * 3) return false;
   if (from < begin) as_k_room_add(r, from, begin - 1, had);
   if (to > end) as_k_room_add(r, end + 1, to, had);
   if (b->first > from) as_k_room_add(r, from, b->first - 1, b->bytes);

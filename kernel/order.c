@@ -246,7 +246,7 @@ static uint32_t size_of(const as_k_buffer *b) {
  * all that is left. With shares that do not fall, adamw of AccelOpt takes 1.5 times as long. */
 static uint32_t limit_of(const scheduler *s, uint32_t item, unsigned memory, uint32_t room) {
   const as_kernel *k = s->k;
-  uint32_t all = as_k_room(k, memory ? ISA_PSUM : ISA_SBUF);
+  uint32_t all = as_k_memory(k, memory ? ISA_PSUM : ISA_SBUF);
   if (memory) return all;
   all = all / 8 * 7;
   if (room >= all) return all;

@@ -271,7 +271,7 @@ typedef struct keeper {
 
 /* Three quarters of SBUF: loads that run ahead need room too. PSUM is too small to keep things. */
 static int64_t limit_of(const as_kernel *k, unsigned space) {
-  return space == ISA_PSUM ? 0 : (int64_t)as_k_room(k, space) / 4 * 3;
+  return space == ISA_PSUM ? 0 : (int64_t)as_k_memory(k, space) / 4 * 3;
 }
 
 /* Whether a tile may hold its value until `item` and then as long as another one would; if so it

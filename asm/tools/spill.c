@@ -35,7 +35,7 @@ isa_status as_spill(const isa_program *p, const isa_alloc *al, isa_program **out
   as_kernel_options o = {.alloc = al, .target = p->target, .flags = AS_KERNEL_SPILL};
   /* The passes that an imported program goes through; the rest would change
    * instructions as well. */
-  as_kernel_passes("import", &o.passes);
+  as_kernel_front("import", &o);
   as_kernel *k = as_kernel_new(&o);
   *out = NULL;
   if (!k) return ISA_NOMEM;

@@ -608,8 +608,55 @@ static void a_front_end_says_who_makes_descriptors(void **state) {
   }
 }
 
+/* Two tiles at once, of so many bytes of a partition: what the compiler of neuronxcc.nki keeps is
+ * not theirs, and of a small hypothetical machine it keeps an eighth. A limit of the caller's is
+ * from 0 on. */
+static void a_front_end_says_how_much_room_there_is(void **state) {
+  static const struct {
+    const char *target, *front_end;
+    uint32_t bytes, limit;
+    int fits;
+  } rows[] = {{"trn2", "neuronxcc.nki", 106496, 0, 1},
+              {"trn2", "neuronxcc.nki", 106560, 0, 0},
+              {"trn2", "soma.kernel", 114688, 0, 1},
+              {"trn2", "nki", 114688, 0, 1},
+              {"trn1", "neuronxcc.nki", 90112, 0, 1},
+              {"trn1", "neuronxcc.nki", 90176, 0, 0},
+              {"trn1", "soma.kernel", 98304, 0, 1},
+              {"trn2", "neuronxcc.nki", 65536, 131072, 1},
+              {"trn2", "neuronxcc.nki", 65600, 131072, 0},
+              {"trn2, sbuf_kib=64", "neuronxcc.nki", 28672, 0, 1},
+              {"trn2, sbuf_kib=64", "neuronxcc.nki", 28736, 0, 0}};
+  (void)state;
+  for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
+    soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
+    list l;
+    uint32_t t[2], cols = rows[r].bytes / 4;
+    kbed_open(&l.b, "trn2", 0, 0);
+    soma_kernel_free(l.b.k);
+    o.target = rows[r].target;
+    o.front_end = rows[r].front_end;
+    o.sbuf_bytes = rows[r].limit;
+    assert_int_equal(soma_kernel_new(l.b.m, &o, &l.b.k), SOMA_OK);
+    l.b.file = 0;
+    l.x = kbed_tensor(&l.b, "x", SOMA_FLOAT32, 16, cols, SOMA_INPUT);
+    l.out = kbed_tensor(&l.b, "out", SOMA_FLOAT32, 16, cols, SOMA_OUTPUT);
+    for (int i = 0; i < 2; i++) {
+      t[i] = kbed_tile(&l.b, "t", SOMA_SBUF, SOMA_FLOAT32, 8, cols);
+      kbed_load(&l.b, t[i], l.x, SOMA_FLOAT32, cols, 8 * i, 8, 0, cols);
+    }
+    for (int i = 0; i < 2; i++)
+      kbed_store(&l.b, l.out, t[1 - i], SOMA_FLOAT32, cols, 8 * i, 8, 0, cols);
+    soma_status s = soma_kernel_finish(l.b.k, &l.b.p, NULL);
+    if (s != (rows[r].fits ? SOMA_OK : SOMA_LIMIT))
+      fail_msg("row %u: %d, %s", r, (int)s, soma_kernel_error(l.b.k));
+    kbed_close(&l.b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_front_end_says_which_rounds_count),
+                                     cmocka_unit_test(a_front_end_says_how_much_room_there_is),
                                      cmocka_unit_test(a_front_end_says_who_makes_descriptors),
                                      cmocka_unit_test(a_pass_does_what_it_may),
                                      cmocka_unit_test(a_sum_that_underflows_keeps_its_sign),

@@ -138,7 +138,7 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
                           .core = o.core,
                           .cores = o.cores ? o.cores : 1};
   ko.target = o.target ? &asked : default_target(m);
-  if (!as_kernel_passes(o.front_end, &ko.passes))
+  if (!as_kernel_front(o.front_end, &ko))
     return soma_fail(m, SOMA_ARG, "there is no front end %.40s", o.front_end);
   if (o.optimize > 2) return soma_fail(m, SOMA_ARG, "optimize is %u: 0, 1 or 2", o.optimize);
   /* Engines and descriptors are the toolchain's at each level: they change nothing of the list. */
