@@ -245,9 +245,9 @@ KDA = ("adamw", "add_rmsnorm_matmul", "matmul_add_rmsnorm", "transpose_matmul", 
        "rmsnorm_matmul", "bmm_softmax", "swiglu", "lora", "matmul")
 
 
-COUNTED = {"tensor": r"\bPE(?:_active_ms)?[ =](?:\d+->)*(?:0\.)?(\d+)[%*]",
-           "vector": r"\bVec(?:tor)?(?: saturated)?[ =](?:\d+->)*(\d+)%",
-           "scalar": r"\bScl[ =](?:\d+->)*(\d+)%"}
+COUNTED = {"tensor": r"\bPE(?:_active_ms=0\.|=| (?:\d+->)+)(\d+)[%*]",
+           "vector": r"\bVec(?:tor)?(?: saturated |=| (?:\d+->)+)(\d+)%",
+           "scalar": r"\bScl(?:=| (?:\d+->)+)(\d+)%"}
 
 
 def cores_of(us, notes, run):
