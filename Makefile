@@ -304,7 +304,7 @@ repro: all
 THREADED := soma-threads test_threads test_work test_late
 # Only what goes over several threads; the sanitizers slow the rest tenfold and more.
 tsan:
-	$(Q)$(MAKE) BUILD=build-tsan OPT=-O1 SAN="-fsanitize=thread" $(THREADED:%=build-tsan/tests/%)
+	$(Q)$(MAKE) BUILD=build-tsan OPT=-O1 SAN="-fsanitize=thread -Wno-maybe-uninitialized" $(THREADED:%=build-tsan/tests/%)
 	$(Q)BUILD=build-tsan tests/threads/run.sh
 asan-threads:
 	$(Q)$(MAKE) BUILD=build-asan OPT=-O1 SAN="$(ASAN)" $(THREADED:%=build-asan/tests/%)

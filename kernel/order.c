@@ -121,16 +121,26 @@ static void wait_for(scheduler *s, slot *t, uint32_t item) {
   t->own += t->group && o->group == t->group && o->state == t->state;
 }
 
-/* For all of a chain that touch bytes of x. Chains go back in the list: what comes before the
- * window's first access is done. */
-static void wait_for_chain(scheduler *s, slot *t, uint32_t number, const as_k_bytes *x) {
-  /* Accesses of dropped items may have been overwritten in the ring `touches`; those from the
-   * oldest of the window on have not. */
-  uint32_t oldest = slot_of(s, s->low)->touches;
-  for (const touch *a; number && number >= oldest; number = a->prev) {
-    a = touch_of(s, number);
-    if (a->item != t->item && slot_of(s, a->item)->open && meet(&a->at, x)) wait_for(s, t, a->item);
+static bool covers(const as_k_bytes *x, const as_k_bytes *y) {
+  return !x->set && x->lo <= y->lo && x->hi >= y->hi && x->p0 <= y->p0 && x->p1 >= y->p1;
+}
+
+/* For all of a chain, from `oldest` on, that touch bytes of x. Chains go back in the list. Returns
+ * the number of a write of all of x, which has waited for what came before it: nothing is looked
+ * at before that. For example the rounds of a loop over one tile, which else all meet: of those,
+ * each then waits for the last two. `oldest` if there is none. */
+static uint32_t wait_for_chain(scheduler *s, slot *t, bool writes, uint32_t chain, uint32_t oldest,
+                               const as_k_bytes *x) {
+  for (uint32_t number = s->last[writes][chain]; number && number >= oldest;) {
+    const touch *a = touch_of(s, number);
+    if (a->item != t->item && meet(&a->at, x)) {
+      if (slot_of(s, a->item)->open) wait_for(s, t, a->item);
+      /* Taken or not: what this write has waited for is taken no later. */
+      if (writes && covers(&a->at, x)) return number;
+    }
+    number = a->prev;
   }
+  return oldest;
 }
 
 /* For what has the same hidden state. Groups do not mix, and others keep their order, so that what
@@ -187,9 +197,11 @@ static void enter(scheduler *s) {
     bytes_of(s, o, &a->at);
     a->item = item;
     a->prev = s->last[uses[u].writes][chain];
+    /* Accesses of dropped items may have been overwritten in the ring `touches`; those from the
+     * oldest of the window on have not, and what came before them is done. */
+    uint32_t oldest = wait_for_chain(s, t, true, chain, slot_of(s, s->low)->touches, &a->at);
     /* A read waits for writes alone, a write for reads as well. */
-    wait_for_chain(s, t, s->last[1][chain], &a->at);
-    if (uses[u].writes) wait_for_chain(s, t, s->last[0][chain], &a->at);
+    if (uses[u].writes) wait_for_chain(s, t, false, chain, oldest, &a->at);
     s->last[uses[u].writes][chain] = number;
   }
   wait_for_state(s, t);
