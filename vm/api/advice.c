@@ -19,6 +19,7 @@ bool soma_try(soma_trials *t, soma_recipe *const r[], const soma_choice *c, soma
     t->a->all = false;
     return false;
   }
+  /* Counted in instructions, built or not. */
   t->left -= r[0]->items;
   t->a->trials++;
   bool ok = soma_make(r, t->cores, c, &made) && (!time || soma_time_made(t->timer, &made));
@@ -28,6 +29,7 @@ bool soma_try(soma_trials *t, soma_recipe *const r[], const soma_choice *c, soma
   return ok;
 }
 
+/* "": the recipe has no name for it. */
 static const char *buffer_name(const soma_recipe *r, int64_t buffer) {
   soma_entry e;
   if ((r->o.flags & AS_KERNEL_COPIES) || !soma_recipe_buffer(r, buffer, &e)) return "";
@@ -36,10 +38,12 @@ static const char *buffer_name(const soma_recipe *r, int64_t buffer) {
   return e.n > head ? (const char *)(e.words + head) : "";
 }
 
+/* Only what saves at least a hundredth gets into the list. */
 void soma_advise_that(soma_trials *t, const soma_group *g, soma_kernel_advice_kind kind,
                       soma_time time, const char *text, ...) {
   soma_advisor *a = t->a;
   if (time >= a->time || (a->time - time) * LEAST_SAVED < a->time) return;
+  /* Without memory a piece of advice is left out. */
   if (!isa_array_room(&a->al, &a->list, a->n, &a->cap, sizeof *a->list)) return;
   soma_advised *x = &a->list[a->n++];
   *x = (soma_advised){.a = {.kind = kind, .saved = a->time - time}};
@@ -47,6 +51,7 @@ void soma_advise_that(soma_trials *t, const soma_group *g, soma_kernel_advice_ki
   va_start(args, text);
   vsnprintf(x->text, sizeof x->text, text, args);
   va_end(args);
+  /* Advice about the whole kernel has no line. */
   if (!g) return;
   x->a.instruction = isa_ops[g->op].name;
   x->a.times = g->count;
@@ -58,6 +63,7 @@ void soma_advise_that(soma_trials *t, const soma_group *g, soma_kernel_advice_ki
 
 /* ---- Passes that are off --------------------------------------------------------------------- */
 
+/* The pass works on the lines of this group alone. */
 static bool try_extra(soma_trials *t, const soma_group *g, uint32_t passes, soma_time *time,
                       as_kernel_figures *f) {
   soma_choice c = t->c;
@@ -69,10 +75,12 @@ static bool try_extra(soma_trials *t, const soma_group *g, uint32_t passes, soma
 /* A line whose tile would have a version for each round, and a line whose instructions give what is
  * there already: which may need versions to be seen. */
 static void try_tiles(soma_trials *t, const soma_group *g, uint32_t passes) {
+  /* Without versions the time is that of the kernel as it is. */
   soma_time time = t->a->time, again;
   as_kernel_figures f;
   bool dma = isa_op_is_dma(g->op);
   uint32_t pass = dma ? AS_PASS_LOADS : AS_PASS_VALUES;
+  /* More versions than before: the pass has found something there. */
   if ((passes & AS_PASS_VERSIONS) && try_extra(t, g, AS_PASS_VERSIONS, &time, &f) &&
       f.versions > t->figures.versions)
     soma_advise_that(t, g, SOMA_ADVICE_TILE, time,
@@ -81,6 +89,7 @@ static void try_tiles(soma_trials *t, const soma_group *g, uint32_t passes) {
   if (!(passes & (pass | AS_PASS_FAR)) ||
       !try_extra(t, g, AS_PASS_VERSIONS | AS_PASS_FAR | pass, &again, &f))
     return;
+  /* It must do something, and save more than versions alone. */
   if (f.left_out <= t->figures.left_out || again >= time) return;
   uint64_t n = f.left_out - t->figures.left_out;
   soma_advise_that(t, g, dma ? SOMA_ADVICE_LOAD : SOMA_ADVICE_VALUE, again,
@@ -93,6 +102,7 @@ static void try_tiles(soma_trials *t, const soma_group *g, uint32_t passes) {
 static void try_unread(soma_trials *t, const soma_group *g) {
   soma_time time;
   as_kernel_figures f;
+  /* The figures tell whether anything was left out. */
   if (!try_extra(t, g, AS_PASS_MEMSETS | AS_PASS_STORES, &time, &f)) return;
   if (f.left_out <= t->figures.left_out) return;
   soma_advise_that(t, g, SOMA_ADVICE_UNREAD, time,
@@ -101,7 +111,8 @@ static void try_unread(soma_trials *t, const soma_group *g) {
                    f.left_out - t->figures.left_out, (unsigned)g->count);
 }
 
-/* The passes that are off and would do something. Values and loads may need versions to be seen. */
+/* The passes that are off and would do something. Values and loads may need versions to be seen.
+ * Each row is built once, so that passes which find nothing are not tried line by line. */
 static uint32_t useful_passes(soma_trials *t) {
   static const struct {
     uint32_t passes, found;
@@ -111,6 +122,7 @@ static uint32_t useful_passes(soma_trials *t) {
               {AS_PASS_VERSIONS | AS_PASS_LOADS | AS_PASS_VALUES | AS_PASS_FAR, AS_PASS_FAR},
               {AS_PASS_MEMSETS | AS_PASS_STORES, AS_PASS_MEMSETS | AS_PASS_STORES}};
   uint32_t found = 0;
+  /* A list keeps its order, and so all that these passes would change. */
   if (t->r[0]->o.flags & AS_KERNEL_KEEP_ORDER) return 0;
   for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
     soma_choice c = t->c;
@@ -125,6 +137,7 @@ static uint32_t useful_passes(soma_trials *t) {
   return found;
 }
 
+/* Tried for all of the kernel: an order is of all lines. */
 static void try_order(soma_trials *t) {
   soma_choice c = t->c;
   soma_time time;
@@ -139,6 +152,7 @@ static void try_order(soma_trials *t) {
 
 /* ---- Engines --------------------------------------------------------------------------------- */
 
+/* In the recipes themselves, which the caller then sets back. */
 static void set_engine(const soma_trials *t, const soma_group *g, int engine) {
   for (unsigned core = 0; core < t->cores; core++) {
     soma_entry e;
@@ -150,9 +164,11 @@ static void set_engine(const soma_trials *t, const soma_group *g, int engine) {
 
 static void try_engines(soma_trials *t, const soma_group *g) {
   soma_time time;
+  /* Nothing to choose from: one engine, which the line has already. */
   bool one = !(g->engines & (g->engines - 1)) && (g->engine < 0 || g->engines >> g->engine == 1);
   if (g->engine < -1 || one || (g->engine >= 0 && !(g->engines >> g->engine & 1))) return;
   for (int e = 0; e < ISA_NENGINES; e++) {
+    /* Every engine that can run all instructions of the line. */
     if (!(g->engines >> e & 1) || e == g->engine) continue;
     set_engine(t, g, e);
     if (soma_try(t, t->r, &t->c, &time, NULL)) {
@@ -167,6 +183,7 @@ static void try_engines(soma_trials *t, const soma_group *g) {
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
+/* The order of the list among equals, so that qsort decides nothing. */
 static int by_time(const void *a, const void *b) {
   const soma_group *x = a, *y = b;
   if (x->time != y->time) return x->time > y->time ? -1 : 1;
@@ -183,11 +200,13 @@ static int by_saved(const void *a, const void *b) {
 static void try_all(soma_trials *t) {
   uint32_t passes = useful_passes(t);
   try_order(t);
+  /* Trials end when enough is built, so the costly lines come first. */
   qsort(t->groups, t->ngroups, sizeof *t->groups, by_time);
   for (uint32_t i = 0; i < t->ngroups; i++) {
     /* The costliest groups first, while there is room for trials. */
     const soma_group *g = &t->groups[i];
     bool dma = isa_op_is_dma(g->op);
+    /* A line that runs once has nothing to share between rounds. */
     if (g->count > 1) try_tiles(t, g, passes);
     if (passes & (AS_PASS_MEMSETS | AS_PASS_STORES)) try_unread(t, g);
     if (dma)
@@ -199,14 +218,17 @@ static void try_all(soma_trials *t) {
 
 soma_advisor *soma_advise(soma_recipe *const r[], unsigned cores, const soma_choice *c) {
   soma_advisor *a = isa_zalloc(&r[0]->al, sizeof *a);
+  /* Without memory there is no advice, and the kernel is built all the same. */
   if (!a) return NULL;
   *a = (soma_advisor){.al = r[0]->al, .all = true};
   soma_trials t = {.a = a, .r = r, .cores = cores, .c = *c, .left = MOST_BUILT};
   t.timer = r[0]->keeps ? soma_timer(r[0]) : NULL;
+  /* The first trial is the kernel itself, whose time all others are held against. */
   if (t.timer && soma_try(&t, r, c, &a->time, &t.figures) && soma_find_groups(&t)) try_all(&t);
   soma_machine_free(t.timer);
   isa_free(&a->al, t.groups, t.cap_groups * sizeof *t.groups);
   if (a->n) qsort(a->list, a->n, sizeof *a->list, by_saved);
+  /* Texts lie in the list, which does not grow any more. */
   for (uint32_t i = 0; i < a->n; i++) {
     a->list[i].a.text = a->list[i].text;
     a->list[i].a.name = a->list[i].name[0] ? a->list[i].name : NULL;
@@ -223,6 +245,7 @@ void soma_advisor_free(soma_advisor *a) {
 
 /* "       12.345  rms.py:35 (t): tensor_copy: engine=vector" */
 static void print_one(const soma_kernel_advice *a, isa_buf *out) {
+  /* Femtoseconds as microseconds. */
   isa_buf_printf(out, "  %12.3f  ", (double)a->saved * 1e-9);
   if (a->instruction) {
     if (a->file) isa_buf_printf(out, "%.120s:%u", a->file, (unsigned)a->line);
@@ -234,6 +257,7 @@ static void print_one(const soma_kernel_advice *a, isa_buf *out) {
 }
 
 void soma_advisor_print(const soma_advisor *a, isa_buf *out) {
+  /* A time of 0: not even the kernel itself could be timed. */
   if (!a->time) {
     isa_buf_printf(out,
                    "\nadvice: nothing was tried: the kernel has more than %d instructions, or does "

@@ -13,6 +13,7 @@ struct soma_diagnostics {
 };
 
 soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text) {
+  /* NULL: out of memory. */
   soma_diagnostics *d = isa_zalloc(al, sizeof *d);
   if (!d) return NULL;
   d->al = *al;
@@ -26,9 +27,11 @@ soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text) {
 /* Adds what r says to *d, which is NULL before the first; without memory it is left out. */
 static void keep_diagnostics(soma_machine *m, const as_result *r, soma_diagnostics **to) {
   soma_diagnostics *d = *to;
+  /* Nothing said is no diagnostics at all. */
   if (!r->ndiags) return;
   if (!d) {
     d = *to = isa_zalloc(&m->al, sizeof *d);
+    /* The program is there all the same. */
     if (!d) return;
     d->al = m->al;
     isa_buf_init(&d->text, &m->al);
@@ -38,11 +41,13 @@ static void keep_diagnostics(soma_machine *m, const as_result *r, soma_diagnosti
     as_diag_print(&r->diags[i], false, &d->text);
     d->count += r->diags[i].severity != AS_NOTE;
   }
+  /* The assembler has counted its errors itself. */
   d->errors += r->nerrors;
 }
 
 /* "name=value" split into the assembler's form; the copies live in the arena. */
 static as_define *split_defines(isa_arena *arena, const soma_assemble_options *o) {
+  /* One more, since nothing may have size zero. */
   as_define *defs = isa_arena_alloc(arena, (o->ndefines + 1) * sizeof *defs);
   for (uint32_t i = 0; defs && i < o->ndefines; i++) {
     const char *eq = strchr(o->defines[i], '=');
@@ -64,6 +69,7 @@ static soma_status read_options(soma_machine *m, const soma_assemble_options *so
   if (so && (so->size < offsetof(soma_assemble_options, no_files) || so->size > sizeof own))
     return soma_fail(m, SOMA_ARG, "soma_assemble_options.size is %zu, not %zu", so->size,
                      sizeof own);
+  /* What the caller's struct does not have keeps its default. */
   if (so) memcpy(&own, so, so->size);
   *o = (as_options){.alloc = &m->al,
                     .target = m->o.target,
@@ -214,6 +220,7 @@ soma_status soma_link(soma_machine *m, const soma_file *files, uint32_t n,
 
 /* ---- Static checks, diagnostics ------------------------------------------------------------- */
 
+/* The program is not changed, and need not have run. */
 soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics **d) {
   if (!soma_given(m, "p d", p, d)) return SOMA_ARG;
   as_options o = {.alloc = &m->al};
@@ -231,6 +238,7 @@ soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics *
 
 uint32_t soma_diagnostics_count(const soma_diagnostics *d) { return d ? d->count : 0; }
 uint32_t soma_diagnostics_errors(const soma_diagnostics *d) { return d ? d->errors : 0; }
+/* A text that is not whole is not shown. */
 const char *soma_diagnostics_text(const soma_diagnostics *d) {
   return d && !d->text.failed ? d->text.data : "";
 }

@@ -13,6 +13,7 @@ const char *soma_check_text(soma_check c) {
   return (unsigned)c < SOMA_CHECKS ? texts[c] : NULL;
 }
 
+/* A bit for each check that is on by default. */
 unsigned soma_check_usual(void) {
   return 0
 #define CHECK(code, name, values, usual, text) | (usual) << SOMA_CHECK_##code
@@ -27,12 +28,14 @@ static uint32_t line_of(const soma_run *r, unsigned e, uint32_t pc, const char *
   /* The host, or no second place. */
   *file = NULL;
   if (e >= VM_NO_ENGINE) return 0;
+  /* Engines of core 1 come after those of core 0. */
   const isa_code *code = &r->p->p->cores[e >= ISA_NSEQS].code[e % ISA_NSEQS];
   bool known = code->lines && pc < code->n && code->lines[pc].file;
   *file = known ? r->p->p->files[code->lines[pc].file - 1] : NULL;
   return known ? code->lines[pc].line : 0;
 }
 
+/* Without memory for a text the finding is still one. */
 static bool is_cut(const vm_finding *f) { return f->text.failed || !f->text.data; }
 
 const char *soma_found_text(const soma_run *r, uint32_t i) {
@@ -40,6 +43,7 @@ const char *soma_found_text(const soma_run *r, uint32_t i) {
   return is_cut(f) ? "out of memory" : f->text.data;
 }
 
+/* One buffer for each finding that can be. */
 void soma_drop_found(soma_run *r) {
   for (uint32_t i = 0; r->found && i < VM_FINDINGS; i++) isa_buf_free(&r->found[i]);
   isa_free(&r->run.al, r->found, VM_FINDINGS * sizeof *r->found);
@@ -55,6 +59,7 @@ static const char *whole_text(soma_run *r, uint32_t i) {
   /* A world adds to it. */
   const char *text = soma_found_text(r, i);
   size_t n = strlen(text);
+  /* The same text as last time keeps its place. */
   if (b->len == n + 1 && memcmp(b->data, text, n) == 0) return b->data;
   isa_buf_free(b);
   isa_buf_init(b, &r->run.al);
@@ -83,6 +88,7 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
 
 soma_status soma_run_finding_other(const soma_run *r, uint32_t i, soma_place *out, size_t n) {
   const vm_finding *f = r ? vm_check_finding(r->run.cores[0], i) : NULL;
+  /* A finding with one place has no second. */
   if (!out || !f || f->other_engine >= VM_NO_ENGINE) return SOMA_ARG;
   soma_place all = {.engine = (soma_engine)(f->other_engine % ISA_NSEQS),
                     .core = f->other_engine >= ISA_NSEQS,
@@ -97,6 +103,7 @@ soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled
   /* Without a fix in the text there is nothing to replace. */
   if (!out || !f || !f->fix_end || is_cut(f)) return SOMA_ARG;
   const isa_program *p = r->p->p;
+  /* Places in the text are bytes from its beginning. */
   soma_unsignalled all = {.core = f->engine >= ISA_NSEQS,
                           .other_core = f->other_engine >= ISA_NSEQS,
                           .fix = f->fix,
@@ -111,6 +118,7 @@ soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled
 unsigned soma_run_finding_core(const soma_run *r, uint32_t i) {
   if (!r) return 0;
   const vm_finding *f = vm_check_finding(r->run.cores[0], i);
+  /* Another rank's core is told by that rank. */
   if (f && f->peer[0].rank) return f->peer[0].core;
   return f && f->engine >= ISA_NSEQS;
 }
@@ -119,12 +127,14 @@ static int engine_of(unsigned e) { return e < VM_NO_ENGINE ? (int)(e % ISA_NSEQS
 
 soma_status soma_run_schedules(soma_run *r, soma_schedules *out, size_t n) {
   soma_status s = r ? (soma_status)r->run.fault.status : SOMA_ARG;
+  /* The judge needs the steps that this check keeps. */
   bool asked = r && vm_check_mask(r->run.cores[0]) >> VM_CHECK_LEGAL & 1;
   /* Only a run that has ended well has one outcome to compare with. */
   if (!out || !asked || !r->run.ended || (s != SOMA_OK && s != SOMA_CHECK)) return SOMA_ARG;
   vm_schedules *v = &r->schedules;
   /* Judged once: it may take long. */
   if (!v->text.data) vm_check_schedules(r->run.cores[0], v);
+  /* A text without memory is made again when it is asked for. */
   if (v->text.failed) {
     isa_buf_free(&v->text);
     return SOMA_NOMEM;

@@ -8,6 +8,7 @@
 
 enum { MAX_CYCLES = 1 << 30, MAX_RATE = 1 << 20 };
 
+/* Names are bytes with a length, as in a program. */
 static soma_custom_entry *find(const soma_machine *m, const void *name, size_t n) {
   for (uint32_t i = 0; i < m->ncustoms; i++)
     if (m->customs[i].n == n && memcmp(m->customs[i].name, name, n) == 0) return &m->customs[i];
@@ -20,6 +21,7 @@ static void forget(soma_machine *m, soma_custom_entry *x) {
   *x = m->customs[--m->ncustoms];
 }
 
+/* -1: any number. */
 static bool count_ok(int n) { return n >= -1 && n <= SOMA_CUSTOM_OPERANDS; }
 
 static soma_status check_op(soma_machine *m, const char *name, const soma_custom_op *op) {
@@ -38,6 +40,7 @@ static soma_status check_op(soma_machine *m, const char *name, const soma_custom
   return SOMA_OK;
 }
 
+/* NULL instead of an operator takes the name away. */
 soma_status soma_custom_set(soma_machine *m, const char *name, const soma_custom_op *op) {
   if (!soma_given(m, "name", name)) return SOMA_ARG;
   /* A run has found its operators already. */
@@ -55,6 +58,7 @@ soma_status soma_custom_set(soma_machine *m, const char *name, const soma_custom
   soma_status s = check_op(m, name, op);
   if (s != SOMA_OK) return s;
   if (!x) {
+    /* The name is copied: the caller's need not stay. */
     char *copy;
     if (m->ncustoms == m->cap_customs &&
         !isa_array_grow(&m->al, &m->customs, m->ncustoms, &m->cap_customs, sizeof *m->customs))
@@ -64,6 +68,7 @@ soma_status soma_custom_set(soma_machine *m, const char *name, const soma_custom
     x = &m->customs[m->ncustoms++];
     *x = (soma_custom_entry){.name = copy, .n = n};
   }
+  /* An operator of that name is replaced. */
   x->op = *op;
   return SOMA_OK;
 }
@@ -124,6 +129,7 @@ static bool check_use(const soma_machine *m, const use *at) {
          check_types(at, x->name, "src", x->op.src_types, u->srcs);
 }
 
+/* Only gpsimd calls operators. */
 static bool check_core(const soma_machine *m, const isa_program *p, unsigned core, isa_place *at,
                        isa_error *e) {
   const isa_code *code = &p->cores[core].code[ISA_ENG_gpsimd];
@@ -143,11 +149,13 @@ bool soma_customs_check(const soma_machine *m, const isa_program *p, isa_place *
 
 uint64_t soma_custom_cycles(void *ud, const struct vm_CUSTOM *a) {
   const soma_run *r = ud;
+  /* The run has checked that there is one; 0 otherwise. */
   const soma_custom_entry *x = find(r->m, a->name.p, a->name.n);
   uint64_t n = 0;
   /* The longest operand, as for the machine's own instructions. */
   for (uint32_t i = 0; i < a->dsts.n; i++) n = a->dsts.v[i].elems > n ? a->dsts.v[i].elems : n;
   for (uint32_t i = 0; i < a->srcs.n; i++) n = a->srcs.v[i].elems > n ? a->srcs.v[i].elems : n;
+  /* Cycles per element may be a fraction. */
   double cycles = x ? x->op.cycles_per_element * (double)n : 0;
   uint64_t whole = (uint64_t)cycles;
   /* Rounded up. */
@@ -166,6 +174,7 @@ struct soma_call {
 
 /* Views of dst in a block of their own. *size: of the block; NULL if it is empty. */
 static uint8_t *copy_dsts(soma_call *c, size_t *size, bool *ok) {
+  /* The size first, then the block, then the views in it. */
   size_t at = 0;
   *size = 0;
   for (uint32_t i = 0; i < c->a->dsts.n; i++) {
@@ -192,6 +201,7 @@ vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a) {
   const soma_custom_entry *x = find(r->m, a->name.p, a->name.n);
   size_t size;
   bool ok;
+  /* It was there when the run began. */
   if (!x) return vm_dp_fault(d, "no operator \"%.*s\"", (int)a->name.n, (const char *)a->name.p);
   uint8_t *block = copy_dsts(&c, &size, &ok);
   if (!ok) {
@@ -213,6 +223,7 @@ vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a) {
 
 /* ---- What a function may do --------------------------------------------------------------- */
 
+/* What it gives is for the function to return. */
 soma_status soma_call_fail(soma_call *c, const char *text) {
   if (!c) return SOMA_ARG;
   /* The first mistake is the one to read. */
@@ -221,6 +232,7 @@ soma_status soma_call_fail(soma_call *c, const char *text) {
 }
 
 static soma_status misuse(soma_call *c, const char *fmt, ...) ISA_PRINTF(2, 3);
+/* The function is told at once, and the run fails even if the function goes on. */
 static soma_status misuse(soma_call *c, const char *fmt, ...) {
   char text[sizeof c->text];
   va_list ap;
@@ -232,6 +244,7 @@ static soma_status misuse(soma_call *c, const char *fmt, ...) {
   return SOMA_ARG;
 }
 
+/* NULL has no operands. */
 uint32_t soma_call_dsts(const soma_call *c) { return c ? c->a->dsts.n : 0; }
 uint32_t soma_call_srcs(const soma_call *c) { return c ? c->a->srcs.n : 0; }
 uint32_t soma_call_imms(const soma_call *c) { return c ? c->a->imms.n : 0; }
@@ -254,6 +267,7 @@ soma_status soma_call_operand(const soma_call *c, uint32_t operand, soma_operand
   if (!out) return SOMA_ARG;
   memset(out, 0, sizeof *out);
   if (!v) return SOMA_ARG;
+  /* Names as messages and the manual have them: dst0, src1. */
   out->writable = operand < c->a->dsts.n;
   unsigned number = out->writable ? operand : operand - c->a->dsts.n;
   snprintf(out->name, sizeof out->name, "%s%u", out->writable ? "dst" : "src", number);
@@ -291,6 +305,7 @@ static const vm_view *range(soma_call *c, uint32_t operand, uint32_t partition, 
   return v;
 }
 
+/* Packed types hold several numbers in an element. */
 static const vm_view *numbers(soma_call *c, uint32_t operand, uint32_t partition, uint64_t first,
                               uint64_t n, bool stores) {
   const vm_view *v = range(c, operand, partition, first, n, stores);
@@ -304,6 +319,7 @@ soma_status soma_call_load(soma_call *c, uint32_t operand, uint32_t partition, u
                            uint64_t n, float *out) {
   const vm_view *v = numbers(c, operand, partition, first, n, false);
   if (!v) return SOMA_ARG;
+  /* In pieces that a row of the machine holds. */
   for (uint64_t i = 0; i < n; i += VM_ROW)
     vm_load(c->dp, out + i, v, partition, first + i, vm_piece(n, i));
   return SOMA_OK;
@@ -318,6 +334,7 @@ soma_status soma_call_store(soma_call *c, uint32_t operand, uint32_t partition, 
   return SOMA_OK;
 }
 
+/* Raw bytes, of any type. */
 soma_status soma_call_read(soma_call *c, uint32_t operand, uint32_t partition, uint64_t first,
                            uint64_t n, void *out) {
   const vm_view *v = range(c, operand, partition, first, n, false);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* A finding of the world: that of the first rank, and who has it as well. */
 typedef struct item {
   soma_finding first;
   uint32_t *ranks, nranks, cap;
@@ -26,6 +27,7 @@ typedef struct place {
   bool there; /* of another rank */
 } place;
 
+/* other: the second place, where a finding has two. */
 static place place_of(const soma_run *r, uint32_t i, bool other) {
   const vm_finding *f = vm_check_finding(r->run.cores[0], i);
   const struct vm_finding_peer *p = &f->peer[other];
@@ -42,12 +44,14 @@ static place place_of(const soma_run *r, uint32_t i, bool other) {
   return (place){.engine = -1};
 }
 
+/* Two files without a name are one. */
 static bool same_place(place a, place b) {
   bool named = a.file && b.file;
   return a.engine == b.engine && a.core == b.core && a.line == b.line && a.pc == b.pc &&
          a.there == b.there && (named ? strcmp(a.file, b.file) == 0 : a.file == b.file);
 }
 
+/* By kind and both places; texts are not compared. */
 static bool is_same(const item *x, const soma_run *r, uint32_t i, const soma_finding *f) {
   return x->first.check == f->check &&
          same_place(place_of(x->run, x->number, false), place_of(r, i, false)) &&
@@ -57,13 +61,15 @@ static bool is_same(const item *x, const soma_run *r, uint32_t i, const soma_fin
 /* ---- The list ----------------------------------------------------------------------------- */
 
 static bool add_rank(soma_world *w, item *x, uint32_t of) {
-  /* A rank counts once, however many findings are the same. */
+  /* A rank counts once, however many findings are the same.
+   * Ranks come in order, so the last one tells. */
   if (x->nranks && x->ranks[x->nranks - 1] == of) return true;
   if (!isa_array_grow(&w->al, &x->ranks, x->nranks, &x->cap, sizeof *x->ranks)) return false;
   x->ranks[x->nranks++] = of;
   return true;
 }
 
+/* A finding that cannot be read is passed over. False: out of memory. */
 static bool add(soma_world *w, struct soma_found *all, uint32_t of, uint32_t i) {
   const soma_run *r = w->ranks[of].run;
   soma_finding f;
@@ -79,8 +85,10 @@ static bool add(soma_world *w, struct soma_found *all, uint32_t of, uint32_t i) 
 
 static void put_text(item *x) {
   enum { SHOWN = 16 };
+  /* The text of the first rank. */
   isa_buf_printf(&x->text, "rank %u: %s", x->ranks[0], soma_found_text(x->run, x->number));
   if (x->nranks > 1) isa_buf_printf(&x->text, "\n  also in rank%s ", x->nranks > 2 ? "s" : "");
+  /* All but the first, which the text begins with. */
   for (uint32_t i = 1; i < x->nranks && i <= SHOWN; i++)
     isa_buf_printf(&x->text, i > 1 ? ", %u" : "%u", x->ranks[i]);
   /* Longer lists are cut: the call has all ranks. */
@@ -89,6 +97,7 @@ static void put_text(item *x) {
   x->first.text = isa_buf_str(&x->text);
 }
 
+/* Texts that were given out end here. */
 void soma_forget_findings(soma_world *w) {
   struct soma_found *all = w->found;
   for (uint32_t i = 0; all && i < all->n; i++) {
@@ -120,6 +129,7 @@ uint32_t soma_world_findings(const soma_world *w) { return w && w->found ? w->fo
 soma_status soma_world_finding_at(const soma_world *w, uint32_t i, soma_world_finding *out,
                                   size_t n) {
   if (!out || i >= soma_world_findings(w)) return SOMA_ARG;
+  /* The struct may be of an older caller. */
   const item *x = &w->found->v[i];
   const soma_world_finding all = {x->first, x->ranks, x->nranks, x->number};
   memcpy(out, &all, n < sizeof all ? n : sizeof all);

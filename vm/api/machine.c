@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The public numbers are those of the tables. */
+/* The public numbers are those of the tables.
+ * Tables may be reordered, public numbers may not; these stop a build that would
+ * differ. */
 #define SAME(public_name, own) \
   _Static_assert((int)(public_name) == (int)(own), #public_name " differs from the table")
 SAME(SOMA_OK, ISA_OK);
@@ -32,6 +34,7 @@ SAME(SOMA_EV_TABLE, VM_EV_TABLE);
 SAME(SOMA_TIME, VM_UNTIL_TIME);
 SAME(SOMA_CUSTOM_OPERANDS, VM_LIST);
 
+/* A number that stands for nothing has no name (NULL) and no size (0). */
 const char *soma_version(void) { return SOMA_VERSION; }
 const char *soma_status_text(soma_status s) { return isa_status_text((int)s); }
 const char *soma_dtype_name(soma_dtype t) {
@@ -44,6 +47,7 @@ const char *soma_engine_name(soma_engine e) {
   return (unsigned)e < ISA_NSEQS ? isa_engines[e].name : NULL;
 }
 
+/* Every message goes through here, and stays until the next one. */
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) {
   isa_buf b;
   va_list ap;
@@ -61,6 +65,7 @@ soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) {
   return s;
 }
 
+/* names: words with blanks between them, as many as there are pointers. */
 bool soma_given(soma_machine *m, const char *names, ...) {
   va_list ap;
   bool all = m != NULL;
@@ -146,6 +151,7 @@ static soma_status take_options(soma_machine *m) {
   return SOMA_OK;
 }
 
+/* Cut off where the caller's buffer is short. */
 soma_status soma_tell(char *to, size_t size, soma_status s, const char *text) {
   if (!to || !size) return s;
   size_t n = strlen(text);
@@ -183,6 +189,7 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
   if (!out) return SOMA_ARG;
   *out = NULL;
   if (options && read_options(options, &o) != SOMA_OK) return SOMA_ARG;
+  /* The buffer has no old text. */
   tell(&o, SOMA_OK, "");
   isa_alloc al = o.alloc ? (isa_alloc){o.alloc, o.alloc_ud} : isa_alloc_default();
   soma_machine *m = isa_zalloc(&al, sizeof *m);
@@ -201,6 +208,7 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
     isa_free(&al, m, sizeof *m);
     return s;
   }
+  /* A world may let several machines share one HBM. */
   m->hbm = &m->own_hbm;
   m->stack = &m->own_stack;
   /* Tensors may be made before the target is known: as on trn2, and soma_fit_target moves the
@@ -218,7 +226,8 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
 void soma_machine_free(soma_machine *m) {
   /* From a callback nothing is freed. */
   if (!m || m->calling || m->running) return;
-  /* The order is that of who refers to whom: world, run, bindings, tensors. */
+  /* The order is that of who refers to whom: world, run, bindings, tensors.
+   * A world without one of its machines cannot go on. */
   if (m->world) soma_world_lose(m->world, m);
   if (m->run) soma_run_leave(m->run);
   soma_customs_free(m);
@@ -236,6 +245,7 @@ void soma_machine_free(soma_machine *m) {
   isa_free(&m->al, m, sizeof *m);
 }
 
+/* From the next run on. */
 soma_status soma_set_schedule(soma_machine *m, uint64_t schedule) {
   if (!m) return SOMA_ARG;
   m->o.schedule = schedule;
@@ -247,12 +257,14 @@ soma_status soma_machine_clear(soma_machine *m) {
   /* Memories of a run at work are not the host's. */
   if (m->run && !m->run->run.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
+  /* Both cores' memories, where they exist. */
   for (unsigned i = 0; i < ISA_MAX_CORES; i++)
     if (m->mem[i].sbuf) vm_memory_clear(&m->mem[i]);
   m->away = false;
   return SOMA_OK;
 }
 
+/* Never NULL, so that callers can print it. */
 const char *soma_error(const soma_machine *m) { return m ? m->error : "the machine is NULL"; }
 const char *soma_target(const soma_machine *m) { return m && m->target ? m->target->name : NULL; }
 static soma_status tell_target(const isa_target *t, soma_target_info *out, size_t n) {
@@ -275,6 +287,7 @@ void soma_machine_interrupt(soma_machine *m) {
   if (m) m->interrupted = 1;
 }
 
+/* From the next run on; runs keep the costs that they began with. */
 soma_status soma_costs_set(soma_machine *m, const char *text, size_t n) {
   if (!soma_given(m, "text", text)) return SOMA_ARG;
   isa_error e = {0};
@@ -304,6 +317,7 @@ soma_status soma_wrap(soma_machine *m, isa_program *ip, soma_program **p) {
 
 soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_program **p) {
   if (!soma_given(m, "data p", data, p)) return SOMA_ARG;
+  /* NULL on every failure. */
   isa_error e = {0};
   *p = NULL;
   isa_program *ip = isa_image_read(&m->al, data, n, &e);
@@ -321,6 +335,7 @@ static soma_status give_buffer(soma_machine *m, isa_buf *b, void **data, size_t 
   }
   memcpy(*data, isa_buf_str(b), b->len);
   ((char *)*data)[b->len] = 0;
+  /* A zero after the bytes, for those who take them as text. */
   *n = b->len;
   isa_buf_free(b);
   return SOMA_OK;
@@ -335,6 +350,7 @@ soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, siz
   return give_buffer(m, &b, data, n);
 }
 
+/* Source and disassembly differ only in the printer. */
 static soma_status print_program(soma_machine *m, const soma_program *p, char **text, size_t *n,
                                  void (*print)(const isa_program *p, isa_buf *out)) {
   isa_buf b;
@@ -438,6 +454,7 @@ soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info 
 }
 
 int soma_program_core_semaphore(const soma_program *p, unsigned core, const char *name) {
+  /* Names of the other core are others. */
   if (!p || !name || core >= p->p->ncores) return -1;
   const char *const *names = p->p->cores[core].sem_names;
   for (int i = 0; i < ISA_NSEMS; i++)

@@ -16,6 +16,7 @@ uint32_t soma_program_instructions(const soma_program *p, unsigned core, soma_en
   return code ? code->n : 0;
 }
 
+/* The first of several labels. */
 static const char *label_of(const isa_program *p, unsigned core, unsigned e, uint32_t pc) {
   for (uint32_t i = 0; i < p->nsymbols; i++) {
     const isa_symbol *s = &p->symbols[i];
@@ -24,6 +25,7 @@ static const char *label_of(const isa_program *p, unsigned core, unsigned e, uin
   return NULL;
 }
 
+/* An older caller gets less, a newer one zeros. */
 soma_status soma_give(void *out, size_t n, const void *from, size_t size) {
   memset(out, 0, n);
   memcpy(out, from, n < size ? n : size);

@@ -3,6 +3,7 @@
 #include "../time/clock.h"
 #include "impl.h"
 
+/* In words that a reader of the explanation understands. */
 static const char *const causes[] = {
     [VM_WHY_START] = "start of the run",
     [VM_WHY_SEM] = "semaphore",
@@ -38,6 +39,7 @@ static void add_segment(void *ud, const vm_core *of, const vm_node *n, vm_time f
   segments *s = ud;
   /* Counted first, so that the earliest can be put in front. */
   uint32_t at = s->total - 1 - s->n++; /* they come latest first */
+  /* While counting nothing is written. */
   if (!s->total || at >= s->max) return;
   const isa_core *core = &of->prog->cores[n->core];
   const isa_code *code = &core->code[n->by];
@@ -55,10 +57,12 @@ static void add_segment(void *ud, const vm_core *of, const vm_node *n, vm_time f
                            /* Segments of this rank have none. */
                            .rank = of == s->r->run.cores[0] ? -1 : (int)of->run->peers->rank};
   if (why == VM_WHY_SEM) o->semaphore_name = core->sem_names[n->sem];
+  /* A halted engine has no instruction at its pc. */
   if (n->pc >= code->n) return;
   o->queue = isa_insn_queue(&code->insns[n->pc]);
   if (o->queue >= 0) o->queue_name = core->queues[o->queue].name;
   o->name = isa_ops[code->insns[n->pc].op].name;
+  /* Without a line table there is no place. */
   if (code->lines && code->lines[n->pc].file) {
     o->line = code->lines[n->pc].line;
     o->file = of->prog->files[code->lines[n->pc].file - 1];
@@ -72,6 +76,7 @@ soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32
   *n = 0;
   /* The run was started without `causes`. */
   if (!r->run.cores[0]->path) return SOMA_ARG;
+  /* Twice: the first time to count, the second time to fill in. */
   vm_path_walk(r->run.cores[0], add_segment, &s);
   *n = s.total = s.n;
   s.n = 0;

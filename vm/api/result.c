@@ -11,6 +11,7 @@ struct soma_result {
   uint64_t bytes;
 };
 
+/* Results outlive runs and machines, so they hold what they need. */
 static soma_result *new_result(const soma_run *r, uint64_t bytes) {
   soma_result *x = isa_zalloc(&r->run.al, sizeof *x);
   if (!x) return NULL;
@@ -32,9 +33,11 @@ void soma_result_free(soma_result *x) {
   isa_free(&al, x, sizeof *x);
 }
 
+/* NULL of nothing, as free takes it. */
 void *soma_result_data(soma_result *x) { return x ? x->data : NULL; }
 size_t soma_result_size(const soma_result *x) { return x ? (size_t)x->bytes : 0; }
 
+/* The run's own references; callers may still have theirs. */
 void soma_drop_results(const isa_alloc *al, soma_run *r) {
   uint32_t n = r->p->p->ntensors;
   for (uint32_t i = 0; r->results && i < n; i++) soma_result_free(r->results[i]);
@@ -46,6 +49,7 @@ static soma_result *hand_over(soma_run *r, uint32_t i) {
   /* One result for a tensor, however often it is asked for. */
   vm_block *b = &r->run.blocks[i];
   uint32_t n = r->p->p->ntensors;
+  /* Room for one result of each tensor. */
   if (!r->results && !(r->results = isa_zalloc(&r->run.al, n * sizeof *r->results))) return NULL;
   soma_result *x = r->results[i];
   if (!x && (x = r->results[i] = new_result(r, b->bytes)) != NULL) {
@@ -53,10 +57,12 @@ static soma_result *hand_over(soma_run *r, uint32_t i) {
     /* The run's end does not free it then. */
     b->lent = true;
   }
+  /* The caller's handle, besides the run's. */
   if (x) atomic_fetch_add(&x->refs, 1);
   return x;
 }
 
+/* A run that goes on keeps its memory, and the caller gets what is there now. */
 static soma_result *copy(const soma_run *r, uint32_t i) {
   const vm_block *b = &r->run.blocks[i];
   soma_result *x = new_result(r, b->bytes);
@@ -72,6 +78,7 @@ static soma_result *copy(const soma_run *r, uint32_t i) {
 
 soma_status soma_take(soma_run *r, const char *name, soma_result **out) {
   uint32_t i;
+  /* A run without a machine has nobody to keep a message. */
   if (!r || (r->m && !soma_given(r->m, "name out", name, out)) || !name || !out) return SOMA_ARG;
   *out = NULL;
   soma_status s = soma_find_tensor(r, name, &i);

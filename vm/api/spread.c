@@ -15,8 +15,10 @@ typedef struct given { /* what a walk over the state of a rank needs to know */
 
 /* ---- One rank ------------------------------------------------------------------------------ */
 
+/* As pointers into one block. */
 static bool within(const uint8_t *p, const uint8_t *of, size_t n) { return p >= of && p < of + n; }
 
+/* Tensors that only the program uses. */
 static bool comes_later(const isa_tensor *t) {
   return t->role != ISA_INPUT && t->role != ISA_OUTPUT && t->role != ISA_CONST;
 }
@@ -30,6 +32,7 @@ static bool stays(const given *g, const uint8_t *p) {
     if (run->blocks[i].data == p) return g->kept[i] || comes_later(&run->prog->tensors[i]);
   for (unsigned i = 0; i < run->n; i++) {
     const vm_memory *m = &run->cores[i]->mem;
+    /* Memories of the cores come when they are asked for. */
     if (within(p, m->sbuf, m->sbuf_size) || within(p, m->psum, m->psum_size)) return true;
   }
   return false;
@@ -37,6 +40,7 @@ static bool stays(const given *g, const uint8_t *p) {
 
 static void walk_pages(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
   given *g = ud;
+  /* Without values there is nothing to send. */
   if (g->run->timing_only || stays(g, p)) return;
   g->s.pages = NULL;
   vm_saver_pages(&g->s, p, n, reach);
@@ -46,6 +50,7 @@ static void walk_pages(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
 /* The reader's memory is zero where the file has nothing. */
 static void clear_inputs(const given *g) {
   const isa_program *p = g->run->prog;
+  /* Only what will come: what is kept has its bytes already. */
   for (uint32_t i = 0; i < p->ntensors && !g->run->timing_only; i++)
     if (p->tensors[i].role == ISA_INPUT && !g->kept[i])
       memset(g->run->blocks[i].data, 0, (size_t)g->run->blocks[i].bytes);
@@ -58,6 +63,7 @@ static bool *find_kept(const soma_world *w, uint32_t r) {
   bool *kept = isa_zalloc(&w->al, p->ntensors + 1);
   bool one = true;
   if (!kept) return NULL;
+  /* With one program for all, what is written can be told from it. */
   for (uint32_t k = 1; k < w->o.ranks; k++) one &= w->ranks[k].given == w->ranks[0].given;
   soma_mark_written(p, kept);
   for (uint32_t i = 0; i < p->ntensors; i++)
@@ -72,6 +78,7 @@ static uint64_t hash_program(const soma_world *w, uint64_t h, isa_program *p) {
   isa_buf image;
   isa_buf_init(&image, &w->al);
   bool good = isa_image_write(p, &image) && !image.failed;
+  /* 0: no hash could be made. */
   h = good ? isa_fnv(h, image.data, image.len) : 0;
   isa_buf_free(&image);
   return h;
@@ -94,7 +101,8 @@ static uint64_t hash_bytes(uint64_t h, const uint8_t *p, uint64_t n) {
   return isa_fnv(isa_fnv(h, lanes, sizeof lanes), p, n);
 }
 
-/* A hash of the bytes with which the ranks begin. */
+/* A hash of the bytes with which the ranks begin.
+ * Each process has bound its own, which have to be equal. */
 static uint64_t hash_inputs(const soma_world *w) {
   uint64_t h = ISA_FNV_START;
   for (uint32_t r = 0; r < w->o.ranks; r++) {
@@ -110,10 +118,12 @@ static uint64_t hash_inputs(const soma_world *w) {
 
 /* A hash of what the processes must agree on. 0: out of memory. */
 static uint64_t hash_of(const soma_world *w) {
+  /* Everything that decides what the world does. */
   uint32_t numbers[] = {w->o.ranks, w->o.lnc, (uint32_t)w->algorithm};
   uint64_t h = isa_fnv(ISA_FNV_START, numbers, sizeof numbers);
   h = isa_fnv(h, w->o.instance, strlen(w->o.instance));
   for (uint32_t r = 0; r < w->o.ranks && h; r++) {
+    /* The same program is hashed once. */
     bool same = r > 0 && w->ranks[r].given == w->ranks[r - 1].given;
     h = isa_fnv(h, &w->ranks[r].m->o.timing_only, sizeof w->ranks[r].m->o.timing_only);
     if (!same) h = hash_program(w, h, w->ranks[r].given->p);
@@ -135,15 +145,18 @@ soma_status soma_world_meet(soma_world *w) {
   for (uint32_t r = 0; r < w->o.ranks; r++) /* what checks and paths know stays in a process */
     if (w->ranks[r].m->o.checks || w->ranks[r].m->o.causes) first = false;
   w->whole = w->again = false;
+  /* A process alone has nobody to meet. */
   if (w->far.size < 2 || !first) return SOMA_OK;
   vm_world_spread(&w->w, &w->far);
   if (!w->w.far) return SOMA_OK;
   told mine = {hash_of(w), hash_inputs(w)}, *all = isa_zalloc(&w->al, w->far.size * sizeof *all);
   soma_status s = SOMA_OK;
+  /* Nothing was sent yet, so the others are not left waiting with half of a message. */
   if (!mine.world || !all)
     s = soma_world_fail(w, SOMA_NOMEM, "out of memory");
   else if (!w->far.share(w->far.ud, &mine, sizeof mine, all))
     s = lost(w);
+  /* Every process compares, and so all of them stop. */
   for (uint32_t p = 0; s == SOMA_OK && p < w->far.size; p++)
     if (memcmp(&all[p], &all[0], sizeof mine) != 0)
       s = soma_world_fail(w, SOMA_ARG,
@@ -155,6 +168,7 @@ soma_status soma_world_meet(soma_world *w) {
   isa_free(&w->al, all, w->far.size * sizeof *all);
   for (uint32_t r = 0; r < w->o.ranks; r++) {
     rank *x = &w->ranks[r];
+    /* Ranks that this process moves. */
     x->here = vm_world_has(&w->w, r);
     /* SBUF, PSUM and temporary tensors come when they are asked for: few scripts look. */
     x->m->away = x->run->away = !x->m->o.timing_only;
@@ -164,6 +178,7 @@ soma_status soma_world_meet(soma_world *w) {
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
+/* Written by the walk that saves runs. */
 static bool put_rank(soma_world *w, uint32_t r, isa_buf *out) {
   bool *kept = find_kept(w, r);
   given g = {.w = w, .run = &w->ranks[r].run->run, .kept = kept};
@@ -173,6 +188,7 @@ static bool put_rank(soma_world *w, uint32_t r, isa_buf *out) {
   return kept && !out->failed;
 }
 
+/* Read by the same walk, into the run that stands here. */
 static bool take_rank(soma_world *w, uint32_t r, const uint8_t **at, const uint8_t *end) {
   isa_error e = {0};
   bool *kept = find_kept(w, r);
@@ -196,6 +212,7 @@ static bool take_ranks(void *ud, uint32_t process, const uint8_t *at, uint64_t n
   soma_world *w = ud;
   const uint8_t *end = at + n;
   (void)process;
+  /* The rank's number, then its state. */
   while (at < end) {
     uint32_t r;
     memcpy(&r, at, sizeof r);
@@ -215,6 +232,7 @@ soma_status soma_world_gather(soma_world *w) {
     isa_buf_add(&mine, &r, sizeof r);
     good = put_rank(w, r, &mine);
   }
+  /* The message of a failure is put there by take_rank. */
   w->error.len = 0;
   for (uint32_t p = 0; good && p < far->size; p++)
     if (p != far->rank) to[p] = mine;
@@ -228,7 +246,8 @@ soma_status soma_world_gather(soma_world *w) {
 
 /* ---- What is away ---------------------------------------------------------------------------- */
 
-/* To or from a process: memories that are not sent when the ranks have ended. */
+/* To or from a process: memories that are not sent when the ranks have ended.
+ * A reader's memory is zero where nothing comes. */
 static void walk_rest(vm_saver *s, vm_run *run) {
   for (unsigned i = 0; i < run->n && !s->failed; i++) {
     if (s->reads) vm_memory_clear(&run->cores[i]->mem);
@@ -250,7 +269,8 @@ static bool take_rest(void *ud, uint32_t process, const uint8_t *at, uint64_t n)
   return !s.failed;
 }
 
-/* Every process asks for the same rank. */
+/* Every process asks for the same rank.
+ * All processes must ask, since all take part in the exchange. */
 static soma_status agree(soma_world *w, uint32_t r) {
   uint32_t *all = isa_zalloc(&w->al, w->far.size * sizeof *all);
   soma_status s = all ? SOMA_OK : soma_world_fail(w, SOMA_NOMEM, "out of memory");
@@ -272,6 +292,7 @@ static soma_status bring(soma_world *w, uint32_t r) {
   soma_status s = agree(w, r);
   if (s != SOMA_OK) return s;
   isa_buf mine, *to = isa_zalloc(&w->al, w->far.size * sizeof *to);
+  /* The rank's own process sends, the others only read. */
   bool good = to != NULL;
   isa_buf_init(&mine, &w->al);
   if (good && x->here) walk_rest(&(vm_saver){.out = &mine}, run);
@@ -285,6 +306,7 @@ static soma_status bring(soma_world *w, uint32_t r) {
   return SOMA_OK;
 }
 
+/* Those that are here already are passed over. */
 soma_status soma_world_bring_all(soma_world *w) {
   soma_status s = SOMA_OK;
   for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++)
@@ -299,6 +321,7 @@ soma_status soma_bring_memories(soma_machine *m) {
   if (!w)
     return soma_fail(m, SOMA_ARG,
                      "SBUF and PSUM of this rank are in a process of its world, which is closed");
+  /* The machine is one of the world's. */
   while (w->ranks[r].m != m) r++;
   soma_status s = bring(w, r);
   return s == SOMA_OK ? s : soma_fail(m, s, "%s", soma_world_error(w));
@@ -306,6 +329,7 @@ soma_status soma_bring_memories(soma_machine *m) {
 
 soma_status soma_bring_tensor(soma_run *r, uint32_t tensor) {
   const isa_tensor *t = &r->run.prog->tensors[tensor];
+  /* Inputs and outputs have come with the end of the run. */
   if (!r->away || !comes_later(t)) return SOMA_OK;
   if (r->m && r->m->run == r && r->m->away) return soma_bring_memories(r->m);
   return r->m ? soma_fail(r->m, SOMA_ARG,

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of a dense tensor; false if there is no such type or shape. */
+/* Bytes of a dense tensor; false if there is no such type or shape.
+ * A tensor of no dimensions has one element. */
 static bool size_of(soma_dtype dtype, uint32_t ndim, const int64_t *shape, uint64_t *bytes) {
   if (!isa_dtype_valid((unsigned)dtype) || ndim > ISA_TENSOR_DIMS) return false;
   *bytes = isa_dtype_bytes((unsigned)dtype);
@@ -17,7 +18,8 @@ static bool size_of(soma_dtype dtype, uint32_t ndim, const int64_t *shape, uint6
   return true;
 }
 
-/* "float32[4, 2]", cut off if it does not fit. */
+/* "float32[4, 2]", cut off if it does not fit.
+ * The name that lists of HBM show until there is a better one. */
 static void name_by_type(soma_tensor *t) {
   size_t size = sizeof t->name, n = 0;
   n += (size_t)snprintf(t->name, size, "%s[", isa_dtypes[t->dtype].name);
@@ -33,6 +35,7 @@ void soma_tensor_name(soma_tensor *t, const char *name) {
 /* Address and host memory. */
 static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   vm_block *b = &t->block;
+  /* The name stays with the block for messages about a full HBM. */
   isa_status s = vm_hbm_alloc(m->hbm, b->bytes, owner, t->name, t, &b->address);
   if (s == ISA_LIMIT) return soma_fail(m, SOMA_LIMIT, "%s", isa_buf_str(&m->hbm->refused));
   if (s != ISA_OK) return soma_out_of_memory(m);
@@ -43,7 +46,8 @@ static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   return soma_out_of_memory(m);
 }
 
-/* A tensor without a place; NULL: out of memory. */
+/* A tensor without a place; NULL: out of memory.
+ * One reference: the caller's. */
 static soma_tensor *new_handle(soma_machine *m, soma_dtype dtype, uint32_t ndim,
                                const int64_t *shape, uint64_t bytes) {
   soma_tensor *t = isa_zalloc(&m->al, sizeof *t);
@@ -59,6 +63,7 @@ static soma_tensor *new_handle(soma_machine *m, soma_dtype dtype, uint32_t ndim,
   return t;
 }
 
+/* The machine's list, in which the newest is the first. */
 static void enlist(soma_machine *m, soma_tensor *t) {
   t->next = m->tensors;
   if (t->next) t->next->prev = t;
@@ -77,6 +82,7 @@ soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
                      ISA_TENSOR_DIMS);
   soma_tensor *t = new_handle(m, dtype, ndim, shape, bytes);
   if (!t) return soma_out_of_memory(m);
+  /* Constants have the program's names. */
   if (name) soma_tensor_name(t, name);
   soma_status s = place(m, t, owner);
   if (s != SOMA_OK) {
@@ -90,6 +96,7 @@ soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
 
 soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
                             soma_tensor **out) {
+  /* A number needs no shape. */
   if (!soma_given(m, "t", out) || (ndim && !soma_given(m, "shape", shape))) return SOMA_ARG;
   *out = NULL;
   soma_status s = soma_not_calling(m);
@@ -101,12 +108,14 @@ soma_status soma_tensor_view(soma_tensor *base, uint64_t offset, soma_dtype dtyp
                              const int64_t *shape, soma_tensor **out) {
   uint64_t bytes;
   if (out) *out = NULL;
+  /* A view of a tensor whose machine is gone would have no address. */
   if (!base || !base->m) return SOMA_ARG;
   soma_machine *m = base->m;
   if (!soma_given(m, "view", out) || (ndim && !soma_given(m, "shape", shape))) return SOMA_ARG;
   soma_status s = soma_not_calling(m);
   if (s != SOMA_OK) return s;
-  /* bytes first: the difference must not wrap. */
+  /* bytes first: the difference must not wrap.
+   * Its place must be one that HBM can address for that type. */
   bool fits = size_of(dtype, ndim, shape, &bytes) && bytes <= base->block.bytes &&
               offset <= base->block.bytes - bytes && offset % isa_dtype_bytes((unsigned)dtype) == 0;
   if (!fits)
@@ -121,6 +130,7 @@ soma_status soma_tensor_view(soma_tensor *base, uint64_t offset, soma_dtype dtyp
   t->block.address = base->block.address + offset;
   t->block.data = base->block.data + offset;
   t->base = base;
+  /* The base lives as long as its last view. */
   base->refs++;
   enlist(m, t);
   *out = t;
@@ -128,6 +138,7 @@ soma_status soma_tensor_view(soma_tensor *base, uint64_t offset, soma_dtype dtyp
 }
 
 void soma_tensor_free(soma_tensor *t) {
+  /* A run may still hold it. */
   if (!t || --t->refs > 0) return;
   if (t->next) t->next->prev = t->prev;
   if (t->prev) /* Out of the machine's list, if it is still there. */
@@ -137,12 +148,14 @@ void soma_tensor_free(soma_tensor *t) {
   /* A view has no place of its own. */
   if (t->m && !t->base) vm_hbm_release(t->m->hbm, t->block.address);
   isa_alloc al = t->al;
+  /* Memory goes back to the pool, where the next tensor finds it. */
   if (!t->base) vm_pool_give(t->m ? t->m->pool : NULL, &al, t->block.data, t->block.bytes);
   /* A view's reference. */
   soma_tensor_free(t->base);
   isa_free(&al, t, sizeof *t);
 }
 
+/* Sizes are of the caller, so each is checked by itself. */
 static soma_status check_part(soma_tensor *t, uint64_t offset, uint64_t n) {
   if (!t || !t->m) return SOMA_ARG;
   if (soma_not_calling(t->m) != SOMA_OK) return SOMA_BUSY;
@@ -160,6 +173,7 @@ static soma_status begin_write(soma_tensor *t, uint64_t offset, uint64_t n) {
   /* A run's callback may not write. */
   if (s != SOMA_OK || (s = soma_not_running(t->m)) != SOMA_OK) return s;
   if (!t->m->run) return SOMA_OK;
+  /* Boxes of HBM go by the host's address. */
   uint64_t at = (uint64_t)(uintptr_t)t->block.data + offset;
   const vm_box box = {.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + n};
   vm_touch_by_host(t->m->run->run.cores[0], &box);
@@ -179,6 +193,7 @@ soma_status soma_tensor_write_part(soma_tensor *t, uint64_t offset, const void *
   soma_status s = begin_write(t, offset, n);
   if (s != SOMA_OK) return s;
   memcpy(t->block.data + offset, data, n);
+  /* Counted as traffic to the device. */
   t->m->to_device += n;
   return SOMA_OK;
 }
