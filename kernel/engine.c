@@ -31,6 +31,11 @@ bool as_k_pace_open(as_k_pace *c, as_kernel *k) {
   return as_k_nomem(k);
 }
 
+void as_k_pace_restart(as_k_pace *c) {
+  memset(c->touched, 0, ((size_t)c->parts[c->k->nbuffers] + 1) * sizeof *c->touched);
+  *c = (as_k_pace){.k = c->k, .parts = c->parts, .touched = c->touched};
+}
+
 void as_k_pace_close(as_k_pace *c) {
   if (c->touched) memcpy(c->k->figures.busy, c->busy, sizeof c->busy);
   c->k->figures.instructions += c->k->figures.left_out;

@@ -31,6 +31,8 @@ bool as_k_pace_open(as_k_pace *c, as_kernel *k);
 /* Keeps the loads of the engines as figures. */
 void as_k_pace_close(as_k_pace *c);
 void as_k_pace_free(as_k_pace *c); /* without that */
+/* From the beginning of the same list. */
+void as_k_pace_restart(as_k_pace *c);
 /* When what an item on e uses is there: what it reads is written, what it writes is read. e:
  * ISA_NENGINES for a transfer. */
 uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it);

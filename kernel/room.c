@@ -4,6 +4,14 @@
 
 enum { LEAVES = 4096 };
 
+/* The tree over leaves of which each has what is added there; with what ends at each subtracted. */
+static void sum_up(as_k_room_use *r) {
+  int64_t *leaf = r->most + r->leaves;
+  for (uint32_t i = 1; i < r->leaves; i++) leaf[i] += leaf[i - 1];
+  for (uint32_t n = r->leaves - 1; n > 0; n--)
+    r->most[n] = r->most[2 * n] > r->most[2 * n + 1] ? r->most[2 * n] : r->most[2 * n + 1];
+}
+
 bool as_k_room_open(as_kernel *k, unsigned space, as_k_room_use *r) {
   /* Leaf i stands for items i << shift and on: at most LEAVES of them, and a power of 2. */
   *r = (as_k_room_use){.leaves = 1};
@@ -14,8 +22,13 @@ bool as_k_room_open(as_kernel *k, unsigned space, as_k_room_use *r) {
   if (!r->most || !r->more) return as_k_nomem(k);
   for (uint32_t i = 0; i < k->nbuffers; i++) {
     const as_k_buffer *b = &k->buffers[i];
-    if (b->space == space && b->used) as_k_room_add(r, b->first, b->last, b->bytes);
+    if (b->space != space || !b->used || b->last < b->first) continue;
+    /* One tree for all of them, not a walk for each. */
+    r->most[r->leaves + (b->first >> r->shift)] += b->bytes;
+    if (b->last >> r->shift < r->leaves - 1)
+      r->most[r->leaves + (b->last >> r->shift) + 1] -= b->bytes;
   }
+  sum_up(r);
   return true;
 }
 

@@ -20,19 +20,17 @@ typedef struct timing {
 } timing;
 
 /* The first n items with an engine that triggers stores; `kept` is what they were. */
-static bool time_with(as_kernel *k, unsigned engine, const as_k_item *kept, uint32_t n, timing *t) {
-  as_k_pace c;
+static void time_with(as_k_pace *c, unsigned engine, const as_k_item *kept, uint32_t n, timing *t) {
+  as_kernel *k = c->k;
   as_kernel_figures figures = k->figures;
   k->store_engine = engine;
+  as_k_pace_restart(c);
   /* Choices of queues and engines are made while the list is timed, and undone after it. */
-  if (!as_k_pace_open(&c, k)) return false;
-  for (uint32_t i = 0; i < n; i++) as_k_pace_take(&c, &k->items[i]);
-  t->end = c.end;
-  memcpy(t->busy, c.busy, sizeof t->busy);
-  as_k_pace_free(&c);
+  for (uint32_t i = 0; i < n; i++) as_k_pace_take(c, &k->items[i]);
+  t->end = c->end;
+  memcpy(t->busy, c->busy, sizeof t->busy);
   k->figures = figures;
   memcpy(k->items, kept, n * sizeof *kept);
-  return true;
 }
 
 static const uint8_t engines[] = {ISA_ENG_gpsimd, ISA_ENG_scalar, ISA_ENG_tensor, ISA_ENG_vector};
@@ -52,8 +50,10 @@ static unsigned idlest(const timing *t, unsigned other) {
 static bool choose(as_kernel *k, const as_k_item *kept, uint32_t n) {
   unsigned other = as_k_collectives_engine(k); /* a store would hold the next one */
   timing t[ENGINES];
-  for (unsigned i = 0; i < ENGINES; i++)
-    if (!time_with(k, engines[i], kept, n, &t[i])) return false;
+  as_k_pace c;
+  if (!as_k_pace_open(&c, k)) return false;
+  for (unsigned i = 0; i < ENGINES; i++) time_with(&c, engines[i], kept, n, &t[i]);
+  as_k_pace_free(&c);
   unsigned best = idlest(&t[0], other);
   uint64_t least = t[best].end - t[best].end / 10;
   for (unsigned i = 0; i < ENGINES; i++) {
