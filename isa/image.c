@@ -105,6 +105,14 @@ static void put_tiles(writer *w) {
   }
 }
 
+static void put_iterations(writer *w) {
+  for (uint32_t i = 0; i < w->p->ntiles; i++) {
+    put_u32(w, w->p->tiles[i].line);
+    put_u32(w, w->p->tiles[i].iteration);
+    put_u32(w, w->p->tiles[i].iterations << 1 | w->p->tiles[i].numbered);
+  }
+}
+
 static void put_symbols(writer *w) {
   uint8_t scratch[12];
   for (uint32_t i = 0; i < w->p->nsymbols; i++) {
@@ -154,6 +162,7 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
   case IMAGE_TNSR: put_tensors(w); break;
   case IMAGE_DATA: put_data(w); break;
   case IMAGE_TILE: put_tiles(w); break;
+  case IMAGE_ITER: put_iterations(w); break;
   case IMAGE_GRPS: isa_image_put_groups(p, w->out); break;
   /* 1-based numbers, as in patterns and updates. */
   case IMAGE_PEER: isa_image_put_peers(p, w->out); break;
@@ -205,6 +214,9 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
     for (uint32_t i = 0; i < p->ntensors; i++) any |= p->tensors[i].data != NULL;
     return any;
   case IMAGE_TILE: return p->ntiles > 0;
+  case IMAGE_ITER: /* where a name stands for several tiles */
+    for (uint32_t i = 0; i < p->ntiles && !any; i++) any = p->tiles[i].line > 0;
+    return any;
   case IMAGE_GRPS: return p->ngroups > 0;
   case IMAGE_PEER: return p->npeers > 0;
   case IMAGE_POOL: return p->pool.len > 0;

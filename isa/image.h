@@ -45,6 +45,7 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
  * DATA of const tensors in order, each at a multiple of IMAGE_DATA_ALIGN, zero-padded
  * TILE name overlay u32, dtype space ndim own u8, part zero u16, 5 shape u32, offset bytes u32,
  *      zero u32
+ * ITER line u32, iteration u32, iterations u31, numbered u1: as many as TILE
  * GRPS replica groups (image_groups.c)
  * PEER group value u32, how zero zero zero u8
  * POOL bytes
@@ -65,6 +66,7 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
   SECTION(TNSR, PROGRAM, 0, 88)         \
   SECTION(DATA, PROGRAM, 0, 1)          \
   SECTION(TILE, PROGRAM, 0, 48)         \
+  SECTION(ITER, PROGRAM, 1, 12)         \
   SECTION(GRPS, PROGRAM, 0, 1)          \
   SECTION(PEER, PROGRAM, 0, 12)         \
   SECTION(POOL, PROGRAM, 0, 1)          \

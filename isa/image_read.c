@@ -198,6 +198,27 @@ static bool read_tiles(isa_image *im) {
   return true;
 }
 
+/* Numbers for messages: what they say need not be true. */
+static bool read_iterations(isa_image *im) {
+  const isa_section *s = program_section(im, IMAGE_ITER);
+  isa_program *p = im->p;
+  if (!s->at) return true;
+  if (s->n != p->ntiles) return isa_image_bad(im, s, "%u rows for %u tiles", s->n, p->ntiles);
+  for (uint32_t i = 0; i < s->n; i++) {
+    const uint8_t *r = s->at + 12 * (size_t)i;
+    isa_tile *t = &p->tiles[i];
+    t->line = isa_get32(r);
+    t->iteration = isa_get32(r + 4);
+    t->iterations = isa_get32(r + 8) >> 1;
+    t->numbered = r[8] & 1;
+    if ((t->iteration == 0) != (t->iterations == 0) || (t->iteration && !t->line) ||
+        (t->numbered && !t->iteration))
+      return isa_image_bad(im, s, "tile %u: line %u, iteration %u of %u iterations", i, t->line,
+                           t->iteration, t->iterations);
+  }
+  return true;
+}
+
 static bool read_symbols(isa_image *im) {
   const isa_section *s = program_section(im, IMAGE_SYMB);
   isa_program *p = im->p;
@@ -451,6 +472,7 @@ static bool read_cores(isa_image *im) {
 static bool read_image(isa_image *im) {
   if (!isa_image_frame(im) || !read_by(im, IMAGE_MACH, isa_image_get_machine) ||
       !read_strings(im) || !read_files(im) || !read_tensors(im) || !read_tiles(im) ||
+      !read_iterations(im) ||
       !read_by(im, IMAGE_GRPS, isa_image_get_groups) ||
       !read_by(im, IMAGE_PEER, isa_image_get_peers) || !read_pool(im) ||
       !read_by(im, IMAGE_CALL, isa_image_get_calls) || !read_cores(im) || !read_symbols(im))

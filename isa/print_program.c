@@ -68,6 +68,10 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
   if (bytes != t->bytes) isa_buf_printf(out, ", bytes=%" PRIu32, t->bytes);
   if (t->overlay) isa_buf_printf(out, ", overlay=%s", t->overlay);
   if (t->own) isa_buf_puts(out, ", own");
+  if (t->line) isa_buf_printf(out, ", of=[%" PRIu32, t->line);
+  if (t->line && t->iteration)
+    isa_buf_printf(out, ",%" PRIu32 ",%" PRIu32, t->iteration, t->iterations);
+  if (t->line) isa_buf_puts(out, t->numbered ? "], numbered" : "]");
   isa_buf_puts(out, "\n");
 }
 

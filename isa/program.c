@@ -4,6 +4,7 @@
 #include "bytes.h"
 #include "target.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const char *isa_role_name(unsigned role) {
@@ -110,6 +111,28 @@ uint32_t isa_program_tile(isa_program *p, const isa_tile *t) {
     return 0;
   p->tiles[p->ntiles] = copy;
   return ++p->ntiles;
+}
+
+const char *isa_iteration(const isa_tile *t, char *out, size_t n) {
+  size_t at = 0;
+  out[0] = 0;
+  if (!t->line) return out;
+  at += (size_t)snprintf(out, n, " (of line %u", (unsigned)t->line);
+  if (t->iteration)
+    at += (size_t)snprintf(out + at, n - at, ", %s%s %u", t->numbered ? "number" : "iteration",
+                           t->iterations > 1 ? "s" : "", (unsigned)t->iteration);
+  /* Loads of several iterations may be one: its tile is that of all of them. */
+  if (t->iterations > 1)
+    at +=
+        (size_t)snprintf(out + at, n - at, " to %u", (unsigned)(t->iteration + t->iterations - 1));
+  snprintf(out + at, n - at, ")");
+  return out;
+}
+
+void isa_put_tile(const isa_tile *t, isa_buf *out) {
+  char iteration[ISA_ITERATION];
+  isa_buf_printf(out, "%s%s", t->name ? t->name : "?",
+                 isa_iteration(t, iteration, sizeof iteration));
 }
 
 uint32_t isa_program_file(isa_program *p, const char *name) {

@@ -29,7 +29,17 @@ typedef struct isa_tile { /* in SBUF or PSUM: partitions, then up to four free d
   uint32_t offset, bytes;        /* place and size within each partition */
   const char *overlay;           /* group whose tiles share bytes, or NULL */
   bool own; /* its bytes count as written only when last written through it: for the checks */
+  /* Where the source calls several by one name: the line that made or overwrote it, 0: it is the
+   * only one; where that line did so several times: the first of them that it is of, from 1, and of
+   * how many it is, else 0. numbered: the line may have made several at once. */
+  uint32_t line, iteration, iterations;
+  bool numbered;
 } isa_tile;
+/* " (of line 29, iteration 3)", nothing for line 0. Gives out, of ISA_ITERATION bytes or more. */
+enum { ISA_ITERATION = 80 };
+const char *isa_iteration(const isa_tile *t, char *out, size_t n);
+/* Its name, and that. */
+void isa_put_tile(const isa_tile *t, isa_buf *out);
 /* Whether two have bytes in common: declared or not, that is for the caller. */
 static inline bool isa_tiles_share(const isa_tile *a, const isa_tile *b) {
   return a->space == b->space && a->part < b->part + b->shape[0] &&

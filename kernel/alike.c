@@ -1,7 +1,7 @@
 /* What is kept once: shapes of operands, classes of tiles, and what the verifier found. The body of
  * an unrolled loop appears again and again with other tiles and other rows of a tensor, and what is
  * legal for the first is legal for all. */
-#include "impl.h"
+#include "called.h"
 #include "../isa/operand.h"
 
 static bool add(as_kernel *k, isa_index *t, uint32_t hash, uint32_t number) {
@@ -324,7 +324,7 @@ static bool take_item(as_kernel *k, uint32_t verdict, const int64_t *w, size_t n
                                     .queue = r->queue,
                                     .engine = r->engine,
                                     .flags = (uint8_t)w[AS_REC_FLAGS]};
-  k->nitems++;
+  as_k_turn(k, k->items[k->nitems++].at);
   return true;
 }
 

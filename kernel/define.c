@@ -2,6 +2,7 @@
  * it open. Tiles, and tensors of HBM that are temporary. */
 #include "define.h"
 #include "../isa/operand.h"
+#include "called.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,9 +13,9 @@ static bool is_followed(const as_kernel *k, const as_k_buffer *b) {
   return b->space != ISA_HBM || k->scratch->tensors[b->tensor - 1].role == ISA_TEMP;
 }
 
-static const char *name_of(const as_kernel *k, const as_k_buffer *b) {
+static const char *name_of(const as_kernel *k, const as_k_buffer *b, char out[K_TILE]) {
   if (b->space == ISA_HBM) return k->scratch->tensors[b->tensor - 1].name;
-  return b->name ? b->name : "without a name";
+  return as_k_tile(k, b, "without a name", out, K_TILE);
 }
 
 /* The element that holds a byte, as `[1, 2]`. */
@@ -57,17 +58,17 @@ static bool unwritten(as_k_definer *d, const as_k_item *it, const as_k_use *u, u
   const as_k_operand *o = as_k_use_op(k, it, u);
   const as_k_buffer *b = as_k_buf(k, o->buffer);
   const as_k_cover *c = as_k_cover_of(d, o->buffer);
-  char where[160], element[160], partition[40] = "";
+  char where[160], element[160], tile[K_TILE], partition[40] = "";
   const char *field = isa_form_of(it->op)->fields[u->field].name;
   uint32_t writer = c ? c->writer : 0;
   isa_line at = writer ? k->items[writer - 1].at : b->at;
   if (b->space != ISA_HBM)
     snprintf(partition, sizeof partition, "partition %u of ", part - b->part);
   as_k_fail(k, ISA_ILLEGAL, it->at,
-            "%s %s: reads byte %" PRId64 " of %s%s %.60s (element %s), which nothing has "
+            "%s %s: reads byte %" PRId64 " of %s%s %.140s (element %s), which nothing has "
             "written before; %s %s",
             isa_ops[it->op].name, field, byte, partition, b->space == ISA_HBM ? "tensor" : "tile",
-            name_of(k, b), element_of(k, b, part, byte, element, sizeof element),
+            name_of(k, b, tile), element_of(k, b, part, byte, element, sizeof element),
             writer ? "other bytes of it are written at" : "it is declared at",
             as_k_where(k, at, where, sizeof where));
   return note_unwritten(d, it, o->buffer);

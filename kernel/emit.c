@@ -1,5 +1,6 @@
 /* The program, from the steps: for each engine its instructions, with waits and updates. */
 #include "../isa/operand.h"
+#include "called.h"
 #include "names.h"
 
 #include <stdio.h>
@@ -379,12 +380,6 @@ static bool put_engine(maker *m, unsigned e) {
 
 /* ---- Tables -------------------------------------------------------------------------------- */
 
-static bool same_tile(const isa_tile *a, const isa_tile *b) {
-  return a->dtype == b->dtype && a->space == b->space && a->ndim == b->ndim && a->part == b->part &&
-         a->offset == b->offset && a->bytes == b->bytes &&
-         memcmp(a->shape, b->shape, sizeof a->shape) == 0;
-}
-
 static bool same_queue(const isa_queue *a, const isa_queue *b) {
   return a->dge == b->dge && a->owner == b->owner && a->prio == b->prio;
 }
@@ -402,7 +397,7 @@ static bool is_same(const maker *m, const as_k_name *other, named *what) {
   if (other->kind != what->kind) return false;
   if (what->kind == K_NAMES_TILE) {
     what->index = other->index;
-    return same_tile(&m->p->tiles[other->index - 1], what->tile);
+    return as_k_same_tile(&m->p->tiles[other->index - 1], what->tile);
   }
   return other->index == what->index &&
          (!what->queue || same_queue(&m->p->cores[0].queues[other->index], what->queue));
@@ -480,7 +475,11 @@ static bool put_tiles(maker *m) {
                   .own = !b->shared};
     named what = {.kind = K_NAMES_TILE, .tile = &t};
     memcpy(t.shape, b->shape, sizeof t.shape);
+    as_k_iteration(k, b, &t);
     t.name = take_name(m, b->name ? b->name : "t", &what, &shared);
+    /* A name that was taken, by another line. */
+    if (b->called && t.name && strcmp(t.name, b->name) != 0)
+      t.line = k->called[b->called - 1].at.line;
     b->tile = !t.name ? 0 : shared ? what.index : isa_program_tile(m->p, &t);
     if (!b->tile) return out_of_memory(m);
     as_k_names_mark(m->names, K_NAMES_TILE, b->tile);

@@ -34,6 +34,7 @@ typedef struct as_k_buffer {
   uint32_t pattern[2];   /* in the program made, of all its partitions from their first byte on, */
   uint32_t shape_of[2];  /* of elements of this shape: the one made first, and last; 0: none yet */
   isa_line at;
+  uint32_t called, iteration, iterations; /* which of the tiles of its name it is (called.h) */
 } as_k_buffer;
 
 /* The elements of an operand in one partition, or of one in HBM. Equal ones are kept once. */
@@ -287,7 +288,10 @@ struct as_kernel {
   uint64_t last_row;       /* of the temporaries that as_k_repair makes */
   uint8_t takes[ISA_NOPS]; /* whether as_kernel_takes it: 1 yes, 2 no, 0 not asked */
   isa_index constants, classes, shape_index, verdict_index; /* buffers, buffers, shapes, verdicts */
-  isa_index names, tensors; /* buffers: the first tile of each name; tensors, by name */
+  isa_index names, tensors;   /* called; tensors, by name */
+  struct as_k_called *called; /* called.h */
+  uint32_t ncalled, cap_called, turn;
+  isa_line turn_at; /* the line of the last item or tile, and `turn`: how often it has changed */
   as_k_shape *shapes;
   uint32_t nshapes, cap_shapes;
   as_k_verdict *verdicts;
@@ -505,8 +509,7 @@ typedef struct as_k_binder {
   uint32_t nslots, slots[K_OPERANDS]; /* verifying: buffers of the item */
   uint32_t nregs, regs[ISA_NREGS];    /* verifying: registers */
 } as_k_binder;
-/* The instruction of a verdict with the operands of the item that begin at ops. False when memory
- * or slots are out. */
+/* A verdict's instruction with the item's operands from ops on; false: memory or slots are out. */
 bool as_k_bind(as_k_binder *b, const as_k_verdict *r, uint32_t ops, isa_insn *out);
 
 /* ---- verify.c ---- */

@@ -1,5 +1,5 @@
 /* A kernel: its handle, buffers, registers, queues, loops. */
-#include "impl.h"
+#include "called.h"
 
 #include "../isa/bytes.h"
 
@@ -81,6 +81,7 @@ as_kernel *as_kernel_new(const as_kernel_options *o) {
   }
   /* A rate to reckon with where the client gives no costs: 20 GB/s. */
   if (!k->o.costs.dma_byte_rate) k->o.costs.dma_byte_rate = 20000;
+  k->turn = 1; /* 0: of nothing yet */
   k->target = isa_target_keep(o->target, &k->own_target);
   k->o.target = k->target;
   isa_arena_init(&k->arena, &al);
@@ -100,6 +101,7 @@ void as_kernel_free(as_kernel *k) {
   isa_alloc al = k->al;
   isa_program_free(k->scratch);
   FREE(buffers, cap_buffers);
+  FREE(called, cap_called);
   FREE(files, cap_files);
   FREE(ops, cap_ops);
   FREE(dyns, cap_dyns);
@@ -350,21 +352,11 @@ static bool tile_place(as_kernel *k, const as_kernel_tile *t, uint32_t bytes) {
   return true;
 }
 
-/* A tile that is known to be good. Those of one name have one copy of it: that of the first. */
+/* A tile that is known to be good. Those of one name and line have one copy of the name. */
 static bool add_tile(as_kernel *k, as_k_buffer *b, uint32_t *buffer) {
-  uint32_t probe = 0, tile, hash = 0;
-  if (!isa_index_room(&k->al, &k->names) || !isa_index_room(&k->al, &k->classes))
-    return as_k_nomem(k);
+  if (!isa_index_room(&k->al, &k->classes)) return as_k_nomem(k);
   if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
-  if (b->name) {
-    hash = name_hash(b->name);
-    do tile = isa_index_next(&k->names, hash, &probe);
-    while (tile && strcmp(as_k_buf(k, tile)->name, b->name) != 0);
-    if (tile)
-      b->name = as_k_buf(k, tile)->name;
-    else if (!own(k, &b->name) || !isa_index_add(&k->al, &k->names, hash, k->nbuffers + 1))
-      return false;
-  }
+  if (b->name && !as_k_begin_tile(k, b, true, b->at, as_k_turn(k, b->at))) return false;
   as_k_classify(k, b, k->nbuffers + 1);
   return add_buffer(k, b, buffer);
 }

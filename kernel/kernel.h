@@ -8,6 +8,7 @@
  *     peel.c     the first round of a loop, where it must do something else
  *     trim.c     columns that nothing uses
  *     dead.c     what is overwritten unread       version.c  a tile overwritten is another one
+ *               called.c: which of the tiles of one name it is
  *     value.c    what is there already            renew.c    the list without what goes
  *     merge.c    small transfers of a line are one
  *     kept.c     the list as it was, should its tiles not fit then

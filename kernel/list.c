@@ -1,5 +1,6 @@
 /* The list of items: instructions, loops, orders; and the queues and registers they name. */
 #include "../isa/operand.h"
+#include "called.h"
 #include "pace.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@ bool as_k_add_item(as_kernel *k, const as_k_item *it) {
   if (!K_GROW(k, items, nitems, cap_items)) return false;
   k->items[k->nitems] = *it;
   k->items[k->nitems].number = k->nitems;
+  as_k_turn(k, it->at);
   k->nitems++;
   return true;
 }

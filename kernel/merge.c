@@ -291,6 +291,7 @@ static uint32_t new_tile(as_kernel *k, uint32_t like, uint32_t n) {
   b->ndim++;
   b->bytes *= n;
   b->next = b->whole = 0;
+  b->iterations = n;
   as_k_classify(k, b, ++k->nbuffers);
   return k->nbuffers;
 }
@@ -353,13 +354,17 @@ refused:
 /* Lets the parts of a chain's tile be that. */
 static void name_parts(merger *m, const chain *c, unsigned which, uint32_t tile) {
   as_kernel *k = m->k;
+  bool apart = false;
   for (uint32_t i = c->first, n = 0; n < c->n; i = m->next[i], n++) {
     uint32_t b = side(k, i, which)->buffer, whole = as_k_buf(k, b)->whole;
     /* The latest whole write of the parts is that of the tile. */
     if (whole > as_k_buf(k, tile)->whole) as_k_buf(k, tile)->whole = whole;
+    /* As where a line makes two tiles in a round, and one of them goes. */
+    if (as_k_buf(k, b)->iteration != as_k_buf(k, tile)->iteration + n) apart = true;
     m->now[b - 1] = tile;
     m->shift[b - 1] = (int64_t)n * as_k_buf(k, b)->bytes;
   }
+  if (apart) as_k_buf(k, tile)->iteration = as_k_buf(k, tile)->iterations = 0;
 }
 
 static bool join(merger *m, const chain *c) {
@@ -428,10 +433,11 @@ bool as_k_merge(as_kernel *k) {
   if (!as_k_asked(k, AS_PASS_MERGES)) return true;
   merger m = {.k = k, .old = k->nbuffers};
   size_t n = (size_t)k->nbuffers + 1, items = (size_t)k->nitems + 1;
-  const as_k_array arrays[] = {
-      K_ARRAY(m.next, items), K_ARRAY(m.joined, items), K_ARRAY(m.gone, items),
-      K_ARRAY(m.writes, n), K_ARRAY(m.uses, n), K_ARRAY(m.all_writes, n), K_ARRAY(m.now, n),
-      K_ARRAY(m.shift, n), K_ARRAY(m.taken, n), K_ARRAY(m.ordered, items)};
+  const as_k_array arrays[] = {K_ARRAY(m.next, items), K_ARRAY(m.joined, items),
+                               K_ARRAY(m.gone, items), K_ARRAY(m.writes, n),
+                               K_ARRAY(m.uses, n),     K_ARRAY(m.all_writes, n),
+                               K_ARRAY(m.now, n),      K_ARRAY(m.shift, n),
+                               K_ARRAY(m.taken, n),    K_ARRAY(m.ordered, items)};
   const unsigned narrays = sizeof arrays / sizeof *arrays;
   bool ok = as_k_make_arrays(k, arrays, narrays);
   if (ok) as_k_ordered(k, m.ordered);

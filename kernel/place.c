@@ -1,7 +1,7 @@
 /* Where tiles lie: next fit in a ring, in the order of first use. What was used last is given away
  * last, so that loads run ahead as far as memory allows. Where that does not do, large tiles are
  * put as high as they go, and others below the most that those take at once. */
-#include "impl.h"
+#include "called.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -139,12 +139,13 @@ static int by_size(const void *a, const void *b) {
 
 static void show(const ring *r, isa_buf *out) {
   const as_k_buffer **all = isa_zalloc(&r->k->al, (r->n + 1) * sizeof *all);
-  char where[160];
+  char where[160], tile[K_TILE];
   for (uint32_t i = 0; all && i < r->n; i++) all[i] = as_k_buf(r->k, r->live[i]);
   if (all) qsort(all, r->n, sizeof *all, by_size);
   for (uint32_t i = 0; all && i < r->n && i < MOST_SHOWN; i++)
-    isa_buf_printf(out, "\n  %.60s: %" PRIu32 " bytes at %" PRIu32 ", from %s",
-                   all[i]->name ? all[i]->name : "a tile", all[i]->bytes, all[i]->offset,
+    isa_buf_printf(out, "\n  %s: %" PRIu32 " bytes at %" PRIu32 ", from %s",
+                   as_k_tile(r->k, all[i], "a tile", tile, sizeof tile), all[i]->bytes,
+                   all[i]->offset,
                    as_k_where(r->k, all[i]->at.line ? all[i]->at : r->k->items[all[i]->first].at,
                               where, sizeof where));
   if (r->n > MOST_SHOWN) isa_buf_printf(out, "\n  and %" PRIu32 " more", r->n - MOST_SHOWN);
@@ -153,16 +154,17 @@ static void show(const ring *r, isa_buf *out) {
 
 static bool overflow(ring *r, const as_k_buffer *b) {
   isa_buf text;
+  char tile[K_TILE];
   uint64_t sum = 0;
   as_kernel *k = r->k;
   for (uint32_t i = 0; i < r->n; i++) sum += as_k_buf(k, r->live[i])->bytes;
   isa_buf_init(&text, &k->al);
   show(r, &text);
   as_k_fail(k, ISA_LIMIT, b->at.line ? b->at : k->items[b->first].at,
-            "tile %.60s of %" PRIu32 " bytes in each partition does not fit in %s: of %" PRIu32
+            "tile %s of %" PRIu32 " bytes in each partition does not fit in %s: of %" PRIu32
             " bytes %" PRIu64 " are taken by %" PRIu32 " tile%s in use here%s:%s",
-            b->name ? b->name : "?", b->bytes, isa_space_name(r->space), r->room, sum, r->n,
-            r->n == 1 ? "" : "s",
+            as_k_tile(k, b, "?", tile, sizeof tile), b->bytes, isa_space_name(r->space), r->room,
+            sum, r->n, r->n == 1 ? "" : "s",
             k->o.flags & AS_KERNEL_SPILL ? ", none of which can be spilled" : "",
             isa_buf_str(&text));
   isa_buf_free(&text);

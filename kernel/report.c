@@ -1,5 +1,5 @@
 /* What was decided, as figures and as text. */
-#include "impl.h"
+#include "called.h"
 
 #include <inttypes.h>
 
@@ -139,8 +139,15 @@ static void print_memories(const as_kernel *k, isa_buf *out) {
   isa_free(&k->al, live, bytes);
 }
 
+/* Which of the tiles of its name a tile of the program is. */
+static const char *iteration_of(const as_kernel *k, const as_k_buffer *b, char *out, size_t n) {
+  isa_tile t = {.line = 0};
+  as_k_iteration(k, b, &t);
+  return isa_iteration(&t, out, n);
+}
+
 static void print_tiles(const as_kernel *k, isa_buf *out) {
-  char where[160];
+  char where[160], iteration[ISA_ITERATION];
   isa_buf_puts(out, "\ntiles: place, instructions that use it first and last, declared at\n");
   for (uint32_t i = 0; i < k->nbuffers; i++) {
     const as_k_buffer *b = &k->buffers[i];
@@ -148,11 +155,12 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
     if (b->space == ISA_HBM || !b->used) continue;
     isa_buf_printf(out,
                    "  %-16s %s partitions %u..%u bytes %" PRIu32 "..%" PRIu32 "  %" PRIu32
-                   "..%" PRIu32 "  %s\n",
+                   "..%" PRIu32 "  %s%s\n",
                    b->name ? b->name : "?", isa_space_name(b->space), (unsigned)b->part,
                    (unsigned)b->part + b->nparts - 1u, b->offset, b->offset + b->bytes - 1,
                    k->items[b->first].number, k->items[b->last].number,
-                   as_k_where(k, b->at, where, sizeof where));
+                   as_k_where(k, b->at, where, sizeof where),
+                   iteration_of(k, b, iteration, sizeof iteration));
   }
 }
 
@@ -180,6 +188,7 @@ static void print_left(const as_kernel *k, isa_buf *out) {
 }
 
 static void print_waits(const as_kernel *k, isa_buf *out) {
+  char iteration[ISA_ITERATION];
   isa_buf_puts(out, "\nwaits:\n");
   for (uint32_t i = 0; i < k->nwaited; i++) {
     const as_k_step *s = &k->steps[k->waited[i].step];
@@ -193,9 +202,10 @@ static void print_waits(const as_kernel *k, isa_buf *out) {
       isa_buf_puts(out, ", whose semaphore is reused");
     else if (w.way)
       isa_buf_printf(out, ": only one of them at a time may use %s", isa_space_name(w.way));
+    else if (b && b->space == ISA_HBM)
+      isa_buf_printf(out, " (%s)", k->scratch->tensors[b->tensor - 1].name);
     else if (b)
-      isa_buf_printf(out, " (%s)",
-                     b->space == ISA_HBM ? k->scratch->tensors[b->tensor - 1].name : b->name);
+      isa_buf_printf(out, " (%s%s)", b->name, iteration_of(k, b, iteration, sizeof iteration));
     isa_buf_puts(out, "\n");
   }
 }

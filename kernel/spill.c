@@ -6,6 +6,7 @@
  *
  * The list stays as it is meanwhile: the transfers are put in when all tiles of a memory have their
  * place, so that the whole takes about the time of one pass over the list. */
+#include "called.h"
 #include "simplify.h"
 
 #include <stdio.h>
@@ -282,8 +283,12 @@ static uint32_t victim(const as_k_spiller *s, const uint32_t *live, uint32_t n, 
 static bool note(as_k_spiller *s, uint32_t number, uint32_t last, uint32_t next, uint8_t to) {
   as_kernel *k = s->k;
   const as_k_buffer *b = as_k_buf(k, number);
+  char tile[K_TILE];
+  as_k_tile(k, b, "?", tile, sizeof tile);
+  const char *name = isa_arena_strn(&k->arena, tile, strlen(tile));
+  if (!name) return as_k_nomem(k);
   if (!K_GROW(k, spilled, nspilled, cap_spilled)) return false;
-  k->spilled[k->nspilled++] = (as_k_spilled){.name = b->name ? b->name : "?",
+  k->spilled[k->nspilled++] = (as_k_spilled){.name = name,
                                              .bytes = (uint64_t)b->bytes * b->nparts,
                                              .after = k->items[last].at,
                                              .before = k->items[next].at,

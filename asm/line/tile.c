@@ -22,8 +22,23 @@ static bool parse_at(as_cur *c, request *r) {
          as_need(c, ']', "the address");
 }
 
+/* of=[29], of=[29, 3, 1]: the line of the source, and the first iteration and how many. */
+static bool parse_of(as_cur *c, request *r) {
+  int64_t line, iteration = 0, iterations = 0;
+  if (!as_need(c, '[', "of=") || !as_int_in(c, "the line", 1, UINT32_MAX, &line)) return false;
+  if (as_take(c, ',') && (!as_int_in(c, "the iteration", 1, UINT32_MAX, &iteration) ||
+                          !as_need(c, ',', "the iteration") ||
+                          !as_int_in(c, "the count of iterations", 1, INT32_MAX, &iterations)))
+    return false;
+  r->t.line = (uint32_t)line;
+  r->t.iteration = (uint32_t)iteration;
+  r->t.iterations = (uint32_t)iterations;
+  return as_need(c, ']', "of=");
+}
+
 static const char *nearest_option(const as_cur *c, const as_tok *key) {
-  static const char *const keys[] = {"at", "part", "banks", "align", "bytes", "overlay", "own"};
+  static const char *const keys[] = {"at",      "part", "banks", "align",   "bytes",
+                                     "overlay", "own",  "of",    "numbered"};
   if (key->kind != AS_T_NAME) return "";
   as_near w = as_near_open(key->text, strlen(key->text));
   for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++) as_near_try(&w, keys[i]);
@@ -36,6 +51,10 @@ static bool parse_option(as_cur *c, request *r) {
   if (as_at_name(c) && strcmp(key->text, "own") == 0 && !as_at_keyword(c)) {
     c->t++;
     return r->t.own = true;
+  }
+  if (as_at_name(c) && strcmp(key->text, "numbered") == 0 && r->t.iteration) {
+    c->t++;
+    return r->t.numbered = true;
   }
   if (!as_at_keyword(c)) {
     as_error(c->j, key->pos, key->len, "expected an option of a tile, not %s%s",
@@ -50,6 +69,7 @@ static bool parse_option(as_cur *c, request *r) {
     return as_int_in(c, "banks", 1, c->j->target->psum_bytes / ISA_PSUM_BANK, &r->banks);
   if (strcmp(key->text, "align") == 0) return as_int_in(c, "the alignment", 1, 65536, &r->align);
   if (strcmp(key->text, "bytes") == 0) return as_int_in(c, "bytes", 1, UINT32_MAX, &r->bytes);
+  if (strcmp(key->text, "of") == 0) return parse_of(c, r);
   /* Left over is overlay; any other word is a mistake. */
   if (strcmp(key->text, "overlay") != 0) {
     as_error(c->j, key->pos, key->len, "a tile has no option `%s`%s", key->text,

@@ -32,7 +32,7 @@ local ops = {}
 
 -- What does not change: engines that have more to do than to halt, names, and where instructions come from.
 function ops.program(s)
-  local engines, instructions, names = list {}, list {}, {tiles = list {}, tensors = list {}}
+  local engines, instructions, names = list {}, list {}, {tiles = list {}, tensors = list {}, origins = {}}
   each_core(s, function(rank, core, found)
     -- An engine whose first instruction is its last does nothing but halt.
     for n, i in ipairs(found) do
@@ -45,9 +45,12 @@ function ops.program(s)
       if i.file then table.insert(instructions, list {core_of(s, rank, core), i.engine, i.pc, i.file, i.line}) end
     end
   end)
-  for _, t in ipairs(s.prog:tiles()) do table.insert(names.tiles, t.name) end
+  for _, t in ipairs(s.prog:tiles()) do
+    table.insert(names.tiles, t.name)
+    names.origins[t.name] = t.origin
+  end
   for _, t in ipairs(s.prog:tensors()) do table.insert(names.tensors, t.name) end
-  return {engines = engines, instructions = instructions, tiles = names.tiles, tensors = names.tensors}
+  return {engines = engines, instructions = instructions, tiles = names.tiles, tensors = names.tensors, origins = names.origins}
 end
 
 function ops.engine(s, _, core, engine)

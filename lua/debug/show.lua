@@ -327,7 +327,7 @@ local function tiles(s)
   for _, t in ipairs(s.prog:tiles()) do
     rows[#rows + 1] = {t.name, t.memory, t.dtype .. "[" .. table.concat(t.shape, ", ") .. "]",
       "partitions " .. t.partition .. ".." .. t.partition + t.shape[1] - 1,
-      "bytes " .. t.offset .. ".." .. t.offset + t.bytes - 1}
+      "bytes " .. t.offset .. ".." .. t.offset + t.bytes - 1, t.origin}
   end
   for _, t in ipairs(s.prog:tensors()) do
     rows[#rows + 1] = {t.name, "hbm", t.dtype .. "[" .. table.concat(t.shape, ", ") .. "]", t.role, t.bytes .. " bytes"}

@@ -404,10 +404,12 @@ static int program_tensors(lua_State *L) {
   return 1;
 }
 
-/* prog:tiles(): {name, memory, dtype, shape, partition, offset, bytes} of each. */
+/* prog:tiles(): {name, memory, dtype, shape, partition, offset, bytes} of each, and `origin` of
+ * those that the source calls by one name. */
 static int program_tiles(lua_State *L) {
   const soma_program *p = lb_check_program(L, 1)->p;
   soma_tile_info t;
+  char origin[80];
   lua_newtable(L);
   for (uint32_t i = 0; soma_program_tile(p, i, &t) == SOMA_OK; i++) {
     /* As the functions for shapes take them. */
@@ -417,6 +419,8 @@ static int program_tiles(lua_State *L) {
     lb_set_text(L, "name", t.name);
     lb_set_text(L, "memory", t.memory == SOMA_SBUF ? "sbuf" : "psum");
     lb_set_text(L, "dtype", soma_dtype_name(t.dtype));
+    if (soma_program_tile_origin(p, i, origin, sizeof origin) == SOMA_OK && origin[0])
+      lb_set_text(L, "origin", origin);
     lb_set_count(L, "partition", t.partition);
     lb_set_count(L, "offset", t.offset);
     lb_set_count(L, "bytes", t.bytes);

@@ -316,6 +316,9 @@ class Server:
                           "variablesReference": self._inside(value)})
             if core:  # a name by which dataBreakpointInfo finds it
                 shown[-1]["evaluateName"] = name
+                origin = self.run.of(*core).origins.get(name)
+                if origin:
+                    shown[-1]["type"] = origin
         return {"variables": shown}
 
     def _evaluate(self, arguments):

@@ -71,7 +71,7 @@ class _Run:
     def __init__(self, child):
         self.child, self.kept = child, 0
         told = self._ask("program")
-        self.tiles, self.tensors = told["tiles"], told["tensors"]
+        self.tiles, self.tensors, self.origins = told["tiles"], told["tensors"], told["origins"]
         self._engines = [(_unit(core), e, name) for core, e, name in told["engines"]]
         real = {file: os.path.realpath(file) for _, _, _, file, _ in told["instructions"]}
         self._instructions = [(_unit(core), e, pc, real[file], line)

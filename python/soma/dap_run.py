@@ -50,6 +50,7 @@ class Here:
     def __init__(self, run, moments=None):
         self.moments = moments or ()  # of each core's recorder
         self.run, self.tiles = run, inside.tiles(run.program)
+        self.origins = {name: t.origin for name, t in self.tiles.items()}
         self.tensors, self.past, self._found = list(run.program.tensors), [], None
 
     # ---- What it has ----

@@ -73,10 +73,12 @@ def _ok(status):
 
 def tiles(program):
     """{name: soma_tile_info} of a program's tiles."""
-    found = {}
+    found, origin = {}, C.create_string_buffer(80)
     for i in range(lib.soma_program_tiles(program.handle)):
         t = L.ProgramTile()
         _ok(lib.soma_program_tile(program.handle, i, C.byref(t)))
+        _ok(lib.soma_program_tile_origin(program.handle, i, origin, len(origin)))
+        t.origin = _text(origin.value)  # "of line 29, iteration 3", or ""
         found[_text(t.name)] = t
     return found
 

@@ -453,6 +453,15 @@ soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info 
   return SOMA_OK;
 }
 
+soma_status soma_program_tile_origin(const soma_program *p, uint32_t i, char *out, size_t n) {
+  char text[ISA_ITERATION];
+  if (!p || !out || !n || i >= p->p->ntiles) return SOMA_ARG;
+  size_t len = strlen(isa_iteration(&p->p->tiles[i], text, sizeof text));
+  /* Without the space and the parentheses around it. */
+  snprintf(out, n, "%.*s", len ? (int)len - 3 : 0, text + (len ? 2 : 0));
+  return SOMA_OK;
+}
+
 int soma_program_core_semaphore(const soma_program *p, unsigned core, const char *name) {
   /* Names of the other core are others. */
   if (!p || !name || core >= p->p->ncores) return -1;

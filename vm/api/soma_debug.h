@@ -57,6 +57,10 @@ soma_status soma_program_label(const soma_program *p, const char *name, uint32_t
 /* Names of semaphore and queue i of a core; NULL: it has no name, or does not exist. */
 const char *soma_program_semaphore_name(const soma_program *p, unsigned core, uint32_t i);
 const char *soma_program_queue_name(const soma_program *p, unsigned core, uint32_t i);
+/* Which of the tiles that a kernel calls by one name tile i of a program is: the line that made or
+ * overwrote it, and the iteration, as "of line 29, iteration 3"; "" where there are no others. It
+ * gives as many bytes as there is room for, and a final 0. */
+soma_status soma_program_tile_origin(const soma_program *p, uint32_t i, char *out, size_t n);
 
 /* ---- Stops ---------------------------------------------------------------------------------- */
 

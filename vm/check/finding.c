@@ -183,20 +183,20 @@ void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, 
   if (pc < code->n) isa_print_insn(of->prog, of->number, engine, &code->insns[pc], out);
 }
 
-/* Name of the tile that holds byte lo of partition p. */
-static const char *tile_at(const vm_core *c, unsigned space, unsigned p, int64_t lo) {
+/* The tile that holds byte lo of partition p. */
+static const isa_tile *tile_at(const vm_core *c, unsigned space, unsigned p, int64_t lo) {
   for (uint32_t i = 0; i < c->prog->ntiles; i++) {
     const isa_tile *t = &c->prog->tiles[i];
     if (t->space == space && p >= t->part && p < t->part + t->shape[0] && lo >= t->offset &&
         lo < (int64_t)t->offset + t->bytes)
-      return t->name;
+      return t;
   }
   return NULL;
 }
 
 /* b: a box of an HBM tensor, whose number is 1-based: its bytes there; or of a tile (NULL: of one
  * that has these bytes). */
-static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, const char *tile,
+static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, const isa_tile *tile,
                       isa_buf *out) {
   isa_buf_printf(out, "bytes %lld..%lld of ", (long long)b->lo, (long long)b->hi - 1);
   if (b->space == ISA_HBM) {
@@ -209,7 +209,10 @@ static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, const 
   isa_buf_printf(out, "%s partition%s %u", isa_space_name(b->space), b->p1 - b->p0 > 1 ? "s" : "",
                  b->p0);
   if (b->p1 - b->p0 > 1) isa_buf_printf(out, "..%u", b->p1 - 1);
-  if (tile) isa_buf_printf(out, " (tile %s)", tile);
+  if (!tile) return;
+  isa_buf_puts(out, " (tile ");
+  isa_put_tile(tile, out);
+  isa_buf_puts(out, ")");
 }
 
 void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out) {
@@ -223,7 +226,7 @@ void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access
   put_range(c, &b, r->tensor, NULL, out);
 }
 
-static void put_box(const vm_core *c, const vm_box *box, const char *tile, isa_buf *out) {
+static void put_box(const vm_core *c, const vm_box *box, const isa_tile *tile, isa_buf *out) {
   vm_box b = *box;
   uint32_t tensor = 0;
   for (uint32_t i = 0; i < c->prog->ntensors && b.space == ISA_HBM && !tensor; i++) {
@@ -240,7 +243,7 @@ static void put_box(const vm_core *c, const vm_box *box, const char *tile, isa_b
 void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out) {
   vm_box b;
   vm_view_box(c, v, &b);
-  put_box(c, &b, v->tile && v->space != ISA_HBM ? c->prog->tiles[v->tile - 1].name : NULL, out);
+  put_box(c, &b, v->tile && v->space != ISA_HBM ? &c->prog->tiles[v->tile - 1] : NULL, out);
 }
 
 void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
@@ -291,7 +294,8 @@ static bool put_named(const vm_core *c, const vm_view *v, const uint8_t *at, isa
   const isa_tile *t = &c->prog->tiles[v->tile - 1];
   for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
   put_index(off / pitch - t->part, off % pitch - t->offset, t->dtype, shape, t->ndim, out);
-  isa_buf_printf(out, " of tile %s", t->name);
+  isa_buf_puts(out, " of tile ");
+  isa_put_tile(t, out);
   return true;
 }
 
