@@ -4,6 +4,7 @@ from .checked import whole
 from .errors import NotBuilt
 from .index import Index
 from .native import _soma
+from .views import listed
 
 
 class ParDim(int):
@@ -86,9 +87,5 @@ class Blocks(_soma.Blocks):
 
     def reshape(self, *sizes, shape=None):
         """Only to its own shape, or without leading sizes of 1."""
-        new = shape if shape is not None else sizes
-        if len(new) == 1 and isinstance(new[0], (tuple, list)):
-            new = new[0]
-        if tuple(new) == self.shape:
-            return self
-        return self.as_tensor().reshape(new)
+        new = listed(sizes if shape is None else (shape,))
+        return self if tuple(new) == self.shape else self.as_tensor().reshape(new)

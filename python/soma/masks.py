@@ -92,7 +92,7 @@ def _is_and(frame):
 def _implies(a, b):
     """Whether a holds only where b does, as far as bounds of one axis show."""
     (ranges, rest, _), (others, more, _) = mask_ranges(a), mask_ranges(b)
-    return not rest and not more and all(
+    return len(a.size) == len(b.size) and not rest and not more and all(
         axis in ranges and lo <= ranges[axis][0] and ranges[axis][1] <= hi
         for axis, (lo, hi) in others.items())
 
@@ -123,13 +123,9 @@ def effective(mask, *shapes):
     if mask.__class__ is Mask and mask.leaves_all(*shapes):
         return None
     ranges, rest, empty = mask_ranges(mask)
-    if rest or empty:
-        return mask
-    for axis, (lo, hi) in ranges.items():
-        for shape in shapes:
-            if lo or (axis < len(shape) and hi < shape[axis]):
-                return mask
-    return None
+    cuts = any(lo or (axis < len(shape) and hi < shape[axis])
+               for axis, (lo, hi) in ranges.items() for shape in shapes)
+    return mask if rest or empty or cuts else None
 
 
 def _several(ranges, rest):

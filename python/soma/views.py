@@ -21,7 +21,7 @@ def in_same_order(a, b):
     return a <= b or b <= a
 
 
-def _listed(given):
+def listed(given):
     """Numbers that a call gives one by one, or as one list."""
     one = given[0] if len(given) == 1 else given
     return one if isinstance(one, (tuple, list)) else (one,)
@@ -43,7 +43,7 @@ class Views:
 
     def reshape(self, *sizes, shape=None):
         """The same elements in a new shape with the same number of them; one size may be -1."""
-        return self._other("reshape", *_listed(sizes if shape is None else (shape,)))
+        return self._other("reshape", *listed(sizes if shape is None else (shape,)))
 
     def assert_shape(self, shape):
         """The tensor itself, which must have this shape."""
@@ -54,7 +54,7 @@ class Views:
 
     def permute(self, *dims):
         """Dimensions in another order."""
-        return self._other("permute", *_listed(dims))
+        return self._other("permute", *listed(dims))
 
     def broadcast(self, dim, size):
         """A dimension of size 1 repeated."""

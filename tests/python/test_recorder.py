@@ -352,8 +352,8 @@ class Pool:
             self.made(function(self))
             return 1
         except (SomaError, TypeError, ValueError, IndexError, AttributeError, OverflowError,
-                KeyError, MemoryError, ArithmeticError, record.Redo):
-            return 0
+                KeyError, MemoryError, ArithmeticError, RecursionError, record.Redo):
+            return 0  # an array may have been made its own tile
 
 
 class Random(unittest.TestCase):

@@ -373,8 +373,9 @@ class Masks(KernelCase):
             ranges, rest, empty = mask_ranges(m())
             self.assertEqual(ranges.get(0, (0, 10)), want)
             self.assertFalse(rest or empty)
-        with self.assertRaisesRegex(soma.KernelError, "joined by `&`"):
-            (i < 3) | (j < 4)
+        for m in (j < 4, nl.arange(10) < 7):  # which is of the other axis
+            with self.assertRaisesRegex(soma.KernelError, "joined by `&`"):
+                (i < 3) | m
         with self.assertRaisesRegex(soma.KernelError, "cannot decide"):
             if i < 3:
                 pass
