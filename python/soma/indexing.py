@@ -10,16 +10,16 @@ from .under import Masked, PastEnd, as_asked
 
 
 def _expand(t, key):
-    """key with one entry for each dimension."""
+    """key with one entry for each dimension, and None for each new axis."""
     dots = [i for i, k in enumerate(key) if k is Ellipsis]
+    missing = len(t.shape) + len(dots) - sum(k is not None for k in key)
     if len(dots) > 1:
         raise KernelError("an index can have at most one ...")
-    if dots:
-        missing = len(t.shape) - len(key) + 1
-        key = key[:dots[0]] + (slice(None),) * missing + key[dots[0] + 1:]
-    if len(key) > len(t.shape):
-        raise KernelError("%d indices for a tensor with %d dimensions" % (len(key), len(t.shape)))
-    return key + (slice(None),) * (len(t.shape) - len(key))
+    if missing < 0:
+        raise KernelError("%d indices for a tensor with %d dimensions"
+                          % (len(t.shape) - missing, len(t.shape)))
+    at = dots[0] if dots else len(key)
+    return key[:at] + (slice(None),) * missing + key[at + 1:]
 
 
 def general(t, key):
@@ -31,9 +31,17 @@ def general(t, key):
         t.check_bounds()
         return t[key]
     key = tuple(key) if isinstance(key, tuple) else (key,)
-    if any(k is None for k in key):
-        return _with_new_axes(t, key)
-    key = _expand(t, key)
+    if len(key) == 2 and key[1] is None and key[0] == slice(None) and t.shape[1:] == (1,):
+        return t  # a reduced tile keeps a last dimension of one element: nl.sum(x, axis=1)[:, None]
+    given, key = key, _expand(t, key)
+    new = [i for i, k in enumerate(key) if k is None]
+    if new:
+        if any(isinstance(k, (Index, T.Tensor, int)) for k in key):
+            raise KernelError("indexing with None and %s: use expand_dim" % (given,))
+        view = t[tuple(k for k in key if k is not None)]
+        for i in new:
+            view = view.expand_dim(i)
+        return view
     if any(k.__class__ is range for k in key):
         key = _of_ranges(t, key)
     # A tile of one element is a scalar, and no index tile, unless it is beside index objects.
@@ -123,27 +131,6 @@ def _of_ranges(t, key):
             raise KernelError("index %s of dimension %d, which has %d elements"
                               % (key[d], d, t.shape[d]))
     return tuple(slice(k.start, k.stop, k.step) if k.__class__ is range else k for k in key)
-
-
-def _with_new_axes(t, key):
-    """A key with None, which is a new axis of size 1. A reduced tile, which keeps a last dimension
-    of one element, has that axis already: nl.sum(x, axis=1)[:, None]."""
-    if len(key) == 2 and key[1] is None and key[0] == slice(None) and len(t.shape) == 2 and \
-            t.shape[1] == 1:
-        return t
-    if any(isinstance(k, (Index, T.Tensor, int)) for k in key):
-        raise KernelError("indexing with None and %s: use expand_dim" % (key,))
-    view = t[tuple(k for k in key if k is not None)]
-    at = 0
-    for i, k in enumerate(key):
-        if k is Ellipsis:
-            # The ellipsis stands for the dimensions that no other entry names.
-            at += len(t.shape) - sum(x is not None for x in key) + 1
-            continue
-        if k is None:
-            view = view.expand_dim(at)
-        at += 1
-    return view
 
 
 def _scalar(k):
