@@ -122,7 +122,14 @@ class Counted(unittest.TestCase):
                      lambda: setitem(t, key, nl.exp(t)[key]), lambda: nl.add(t, t),
                      lambda: setitem(array, (1, half), nl.add(array[0][half], 1.0)),
                      lambda: nisa.tensor_copy(dst=t[:, 0], src=t[:, 1]), lambda: rec.where(),
-                     lambda: rec.flush(),
+                     lambda: rec.flush(), lambda: t.reshape((64, -1)), lambda: t.select(1, 2),
+                     lambda: t.ap([[32, 64], [1, 8]]), lambda: t[half].is_contiguous(),
+                     lambda: is_refused(t.permute, (1, 0, 2)),
+                     lambda: is_refused(t.reshape, (64, 3)),
+                     lambda: is_refused(t._other, far, number), lambda: t[i + 1, 1, j + number],
+                     lambda: is_refused(t.__getitem__, (j, 1, i)), lambda: (i * 4 - number) // 2,
+                     lambda: i % number, lambda: is_refused(i.__floordiv__, 0.5),
+                     lambda: ((i < number) & (j < 3) & (i < j)).limits(), lambda: t[:, nl.arange(4)],
                      lambda: nisa.activation(op=nl.exp, data=t, bias=array[1][:, 0:1]),
                      lambda: nisa.tensor_scalar(data=t, op0=nl.add, operand0=1.0, mask=i < 99),
                      lambda: rec.again(t.shape, t.dtype, 1), lambda: nl.multiply(t, number),
@@ -398,6 +405,9 @@ class Random(unittest.TestCase):
                     lambda: rec._into(held, t), lambda: setitem(t, key, t[key]),
                     lambda: nisa.tensor_scalar(dst=t, data=t, op0=nl.add, operand0=0.5),
                     lambda: nisa.tensor_tensor(data1=t, data2=t, op=nl.add),
+                    lambda: t._other("reshape", 64, 4, -1), lambda: t._other("permute", 1, 0),
+                    lambda: t[i + 9, j * 2], lambda: t[j, i], lambda: (i * 4) // 2,
+                    lambda: i % 64, ((i < 60) & (i > 3) & (i < j)).limits,
                     lambda: nl.multiply(t, 2.5), lambda: nl.load(a), made_call, lambda: nl.exp(x=t),
                     lambda: nisa.dma_copy(dst=t, src=a, name="it")):
                 for n in range(60):
@@ -416,6 +426,14 @@ class Random(unittest.TestCase):
             warnings.simplefilter("ignore")  # of a tile that nothing has written
             launch.build(kernel, (data(64, 32),), {}, "trn2")
         self.assertGreater(refused.count(MemoryError), 40)
+
+
+def is_refused(function, *arguments):
+    try:
+        function(*arguments)
+    except (SomaError, TypeError):
+        return
+    raise AssertionError("%r took %s" % (function, arguments))
 
 
 class Interrupted(unittest.TestCase):
