@@ -219,15 +219,33 @@ static bool place_all(as_kernel *k) {
   return ok;
 }
 
-/* Places the tiles. What does not fit in an order of the builder's is placed in the caller's, and
- * only there it spills, or says what does not fit. */
+/* Another order, of the list as it was: `done` where its tiles fit, else the list is that again. */
+static bool place_near(as_kernel *k, bool *done) {
+  uint32_t *order = NULL;
+  size_t size = ((size_t)k->nitems + 1) * sizeof *order;
+  bool ok = as_k_schedule_near(k, &order);
+  *done = ok && place_all(k);
+  if (ok && !*done) {
+    ok = k->error.status == ISA_LIMIT;
+    if (ok) {
+      k->error.status = ISA_OK;
+      ok = take_back(k, order);
+    }
+  }
+  isa_free(&k->al, order, size);
+  return ok;
+}
+
+/* Places the tiles. What does not fit in an order of the builder's is placed in one that runs less
+ * far ahead, else in the caller's, and only there it spills, or says what does not fit. */
 static bool place(as_kernel *k, const uint32_t *order) {
   if (place_all(k)) return true;
   if (k->error.status != ISA_LIMIT) return false;
   if (order) {
+    bool done;
     k->error.status = ISA_OK;
-    if (!take_back(k, order)) return false;
-    if (place_all(k)) return true;
+    if (!take_back(k, order) || !place_near(k, &done)) return false;
+    if (done || place_all(k)) return true;
     if (k->error.status != ISA_LIMIT) return false;
   }
   k->error.status = ISA_OK;

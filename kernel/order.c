@@ -71,6 +71,7 @@ typedef struct scheduler {
   uint32_t *room[2];          /* by item: bytes in use in the caller's order, SBUF and PSUM */
   bool *begun;                /* by buffer */
   bool placed;                /* tiles have their places already */
+  bool near;                  /* what ran ahead before did not fit */
   group *groups;              /* by item */
   uint32_t first_group[ISA_NSTATES], open_group[ISA_NSTATES]; /* not opened; with users left */
   uint32_t *order, n, at_order;
@@ -258,9 +259,9 @@ static uint32_t size_of(const as_k_buffer *b) {
  * all that is left. With shares that do not fall, adamw of AccelOpt takes 1.5 times as long. */
 static uint32_t limit_of(const scheduler *s, uint32_t item, unsigned memory, uint32_t room) {
   const as_kernel *k = s->k;
-  uint32_t all = as_k_memory(k, memory ? ISA_PSUM : ISA_SBUF);
+  uint32_t all = as_k_room(k, memory ? ISA_PSUM : ISA_SBUF);
   if (memory) return all;
-  all = all / 8 * 7;
+  all = all / 8 * (s->near ? 6 : 7);
   if (room >= all) return all;
   /* The square of how near the item is to the front: (all - room) * (left / WINDOW)^2. */
   uint32_t left = WINDOW - (item - s->low), share = (all - room) / WINDOW * left / WINDOW * left;
@@ -499,7 +500,7 @@ static bool make_order(scheduler *s) {
   return ok || as_k_nomem(k);
 }
 
-static bool schedule(as_kernel *k, uint32_t **order, bool placed) {
+static bool schedule(as_kernel *k, uint32_t **order, bool placed, bool near) {
   size_t size = ((size_t)k->nitems + 1) * sizeof **order;
   scheduler *s = isa_zalloc(&k->al, sizeof *s);
   *order = isa_zalloc(&k->al, size);
@@ -508,6 +509,7 @@ static bool schedule(as_kernel *k, uint32_t **order, bool placed) {
     s->k = k;
     s->order = *order;
     s->placed = placed;
+    s->near = near;
     ok = as_k_lives(k) && as_k_pace_open(&s->pace, k) && make_order(s);
     if (s->pace.k) as_k_pace_close(&s->pace);
     ok = ok && as_k_renew(k, *order, k->nitems);
@@ -518,7 +520,16 @@ static bool schedule(as_kernel *k, uint32_t **order, bool placed) {
 
 bool as_k_schedule(as_kernel *k, uint32_t **order) {
   if (!(k->o.passes & AS_PASS_ORDER)) return as_k_choose_engines(k);
-  return schedule(k, order, false);
+  return schedule(k, order, false, false);
+}
+
+bool as_k_schedule_near(as_kernel *k, uint32_t **order) {
+  const as_kernel_figures figures = k->figures;
+  bool ok = schedule(k, order, false, true) && as_k_lives(k);
+  uint64_t moved = k->figures.moved;
+  k->figures = figures; /* they have been counted */
+  k->figures.moved = moved;
+  return ok;
 }
 
 /* Spills stand where the list needs them, so that loads would wait behind stores that are late. */
@@ -527,7 +538,7 @@ bool as_k_schedule_placed(as_kernel *k) {
   uint32_t *order = NULL;
   if (!(k->o.passes & AS_PASS_ORDER)) return true;
   size_t size = ((size_t)k->nitems + 1) * sizeof *order;
-  bool ok = schedule(k, &order, true) && as_k_lives(k);
+  bool ok = schedule(k, &order, true, false) && as_k_lives(k);
   uint64_t moved = k->figures.moved;
   k->figures = figures; /* they have been counted */
   k->figures.moved = moved;

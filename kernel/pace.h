@@ -61,6 +61,9 @@ bool as_k_choose_store_engine(as_kernel *k);
 /* The engines, and another order of the list where the kernel's options ask for one. *order: the
  * old number of each item, of the old `n`; NULL: the list is as it was. */
 bool as_k_schedule(as_kernel *k, uint32_t **order);
+/* The same for a list that has its engines, where the tiles of the other did not fit: less runs
+ * ahead. */
+bool as_k_schedule_near(as_kernel *k, uint32_t **order);
 /* The same once tiles have their places, which they keep, with the transfers that spill them. */
 bool as_k_schedule_placed(as_kernel *k);
 

@@ -253,15 +253,16 @@ COUNTED = {"tensor": r"\bPE(?:_active_ms=0\.|=| (?:\d+->)+)(\d+)[%*]",
 def cores_of(us, notes, run):
     """How many cores shared the work that was measured. The notes say for how much of the time
     engines were active: half of what one core needs for all the work is two cores. So are those
-    without counters, since nearly all that have them are."""
+    without counters, since nearly all that have them are. The tensor engine counts as active while
+    it waits, so that alone it says nothing."""
     if re.search(r"matmul_instruction_count \d+->\d+ \(2\.0x\)", notes):
         return 1  # each of two cores did all of it
-    shares = []
+    shares = {}
     for engine, pattern in COUNTED.items():
         found, busy = re.search(pattern, notes), run.stats.engines[engine]["busy_ns"] / 1e3
         if found and busy:
-            shares.append(int(found[1]) / 100 * us / busy)
-    return 1 if shares and min(shares) > 0.75 else 2
+            shares[engine] = int(found[1]) / 100 * us / busy
+    return 1 if shares.keys() - {"tensor"} and min(shares.values()) > 0.75 else 2
 
 
 def kda(folder):
