@@ -663,20 +663,23 @@ static void what_does_not_fit_runs_less_far_ahead(void **state) {
   for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
     soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
     soma_kernel_figures f;
-    uint32_t t[3], cols = 1024;
+    enum { ROWS = 96, WIDTH = 1024 };
+    static float x[ROWS * WIDTH], out[ROWS * WIDTH];
+    uint32_t t[3], cols = WIDTH, most = 0;
     list l;
-    kbed_open(&l.b, "trn2", 0, 0);
+    kbed_open(&l.b, "trn2", 0, KBED_CHECKS);
     soma_kernel_free(l.b.k);
     o.sbuf_bytes = rows[r][0];
     assert_int_equal(soma_kernel_new(l.b.m, &o, &l.b.k), SOMA_OK);
     l.b.file = 0;
-    l.x = kbed_tensor(&l.b, "x", SOMA_FLOAT32, 96, cols, SOMA_INPUT);
-    l.out = kbed_tensor(&l.b, "out", SOMA_FLOAT32, 96, cols, SOMA_OUTPUT);
-    for (int i = 0; i < 12; i++) {
+    l.x = kbed_tensor(&l.b, "x", SOMA_FLOAT32, ROWS, cols, SOMA_INPUT);
+    l.out = kbed_tensor(&l.b, "out", SOMA_FLOAT32, ROWS, cols, SOMA_OUTPUT);
+    for (int i = 0; i < ROWS / 8; i++) {
       const uint32_t *w = rows[r] + 1;
       for (int j = 0; j < 3; j++) {
         t[j] = kbed_tile(&l.b, "t", SOMA_SBUF, SOMA_FLOAT32, 8, w[j]);
         kbed_load(&l.b, t[j], l.x, SOMA_FLOAT32, cols, 8 * i, 8, 0, w[j]);
+        if (w[j] > most) most = w[j];
       }
       for (int j = 0; j < 3; j++) {
         uint32_t u = kbed_tile(&l.b, "u", SOMA_SBUF, SOMA_FLOAT32, 8, w[j]);
@@ -687,6 +690,13 @@ static void what_does_not_fit_runs_less_far_ahead(void **state) {
     kbed_finish(&l.b);
     soma_kernel_get_figures(l.b.k, &f, sizeof f);
     if (f.moved < 30 || f.moved > 84) fail_msg("row %u: %d are moved", r, (int)f.moved);
+    for (int i = 0; i < ROWS * WIDTH; i++) x[i] = (float)(i % 8191);
+    kbed_bind(&l.b, "x", SOMA_FLOAT32, ROWS, WIDTH, x);
+    kbed_run(&l.b);
+    assert_int_equal(soma_fetch(l.b.r, "out", out, sizeof out), SOMA_OK);
+    for (uint32_t i = 0; i < ROWS * WIDTH; i++)
+      if (i % WIDTH < most && out[i] != 2 * x[i])
+        fail_msg("row %u: element %u is %g", r, (unsigned)i, out[i]);
     kbed_close(&l.b);
   }
 }
