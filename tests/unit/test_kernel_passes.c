@@ -654,8 +654,8 @@ static void a_front_end_says_how_much_room_there_is(void **state) {
   }
 }
 
-/* Of loads that run far ahead the tiles do not fit in these kernels; of loads that run less far
- * ahead they do, and so the list is not left in the order of the caller. */
+/* In these kernels tiles do not fit when loads run far ahead, and do when they run less far ahead;
+ * so the list is not left in the order of the caller. */
 static void what_does_not_fit_runs_less_far_ahead(void **state) {
   static const uint32_t rows[][4] = {
       {11264, 432, 832, 32}, {4352, 304, 96, 64}, {7168, 608, 32, 544}}; /* bytes; columns */
