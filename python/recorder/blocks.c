@@ -141,7 +141,7 @@ static int blocks_set(PyObject *self, PyObject *key, PyObject *value) {
   }
   PyObject *tile = tile_of((blocks *)self, key, &n), *rec = PyList_GetItem(py.recorders, 0);
   if (!rec) return -1;
-  if (tile && PyObject_TypeCheck(rec, py.recording))
+  if (tile && py_is_recording(rec))
     return py_assign_to(rest_of((blocks *)self, tile, key, n), value);
   PyObject *done = PyObject_CallMethodObjArgs(self, py._set_item, key, value, NULL);
   Py_XDECREF(done);
@@ -207,7 +207,7 @@ typedef struct handle {
 
 static void handle_free(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  py_release(self);
+  py_pool_end(&py.handles, self, type == py.handle);
   Py_DECREF(type);
 }
 
@@ -238,7 +238,7 @@ PyObject *py_handle(py_recording *r, int64_t first, PyObject *name) {
     if (!told) return NULL;
     Py_DECREF(told);
   }
-  PyObject *made = PyType_GenericAlloc(py.handle, 0);
+  PyObject *made = py_pool_new(&py.handles, py.handle, 0, sizeof(handle));
   if (!made) return NULL;
   ((handle *)made)->first = first;
   /* The last of its instructions is the one that was recorded last. */
@@ -254,7 +254,7 @@ PyDoc_STRVAR(done_doc,
 static PyObject *done(PyObject *module, PyObject *const *args, Py_ssize_t n) {
   int64_t first;
   (void)module;
-  if (n < 2 || n > 3 || !PyObject_TypeCheck(args[0], py.recording)) {
+  if (n < 2 || n > 3 || !py_is_recording(args[0])) {
     PyErr_SetString(PyExc_TypeError, "done() takes a recording, a number and a name");
     return NULL;
   }

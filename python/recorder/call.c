@@ -42,9 +42,9 @@ static bool dst_suits(const py_call *c, const py_given *g) {
   enum { PSUM = 2 };
   const py_view *dst = g->view[0], *last = NULL;
   if ((c->conditions & INTO) && !dst) return false;
-  for (int i = 1; i < c->fields; i++) {
-    if (!g->view[i] || c->field[i].kind != VIEW) continue;
-    last = g->view[i];
+  /* Without field 0, which is dst. */
+  for (uint32_t m = g->views & c->operands & ~1u; m; m &= m - 1) {
+    last = g->view[__builtin_ctz(m)];
     if ((c->conditions & APART) && may_share(dst, last)) return false;
   }
   if ((c->conditions & PREDICATE) && py.floats[last->code & 255] == PY_NO_PREDICATE) return false;
@@ -54,9 +54,9 @@ static bool dst_suits(const py_call *c, const py_given *g) {
 
 static bool operands_suit(const py_call *c, const py_given *g) {
   const py_view *dst = g->view[0];
-  for (int i = 0; i < c->fields; i++) {
+  for (uint32_t m = g->views; m; m &= m - 1) {
+    int i = __builtin_ctz(m);
     const py_view *v = g->view[i];
-    if (!v) continue;
     if ((c->conditions & STATIC) && v->dyn) return false;
     if (!(c->conditions & (STATIC | STORES)) && v->ndim > 5) return false; /* in several parts */
     if (i && c->field[i].kind == VIEW && !suits(c, v)) return false;
@@ -70,8 +70,8 @@ static bool operands_suit(const py_call *c, const py_given *g) {
 
 /* What is not left out must have a field. */
 static bool only_taken(const py_call *c, const py_given *g) {
-  for (int i = 0; i < c->arguments; i++)
-    if (!(c->taken >> i & 1) && !py_call_left_out(c, g, i)) return false;
+  for (uint32_t other = g->given & ~c->taken; other; other &= other - 1)
+    if (!py_call_left_out(c, g, __builtin_ctz(other))) return false;
   return true;
 }
 
@@ -87,8 +87,8 @@ static bool one(py_recording *r, const py_call *c, const py_given *g) {
   bool fine = py_record_begin(&w, c->opcode, g->engine, 0);
   if (c->conditions & STATIC && !py_storage_of(g->view[0])->memory)
     fine = fine && PyObject_SetAttr(g->view[0]->storage, py.written, Py_True) == 0;
-  for (int i = 0; i < c->fields && fine && (c->conditions & ORDER); i++)
-    if (c->field[i].kind != VIEW && g->view[i]) fine = py_settle(g->view[i]);
+  uint32_t first = c->conditions & ORDER ? g->views & ~c->operands : 0;
+  for (; first && fine; first &= first - 1) fine = py_settle(g->view[__builtin_ctz(first)]);
   for (int i = 0; i < c->fields && fine; i++) fine = add_field(&w, g, i);
   fine = fine && py_record_put(r, &w);
   py_words_end(&w);
@@ -304,11 +304,14 @@ static PyObject *usual(py_call *c, PyObject *const *args, Py_ssize_t n, PyObject
   py_given g;
   PyObject *rec = PyList_GetItem(py.recorders, 0);
   if (!rec) return NULL;
-  if (!PyObject_TypeCheck(rec, py.recording) || !py_call_bind(c, args, n, names, &g)) return NULL;
+  if (!py_is_recording(rec) || !py_call_bind(c, args, n, names, &g)) return NULL;
   py_recording *r = (py_recording *)rec;
   if (c->conditions & TILE) return only_taken(c, &g) ? directly(r, c, &g, tile_of) : NULL;
-  for (int i = 0; i < c->fields; i++)
+  g.views = 0;
+  for (int i = 0; i < c->fields; i++) {
     if (py_call_value(c, &g, i) != TAKEN) return NULL;
+    if (g.view[i]) g.views |= UINT32_C(1) << i;
+  }
   if (!only_taken(c, &g) || py_call_engine(c, &g) != TAKEN || !operands_suit(c, &g) ||
       !sums_suit(c, &g))
     return NULL;
@@ -321,9 +324,10 @@ static PyObject *usual(py_call *c, PyObject *const *args, Py_ssize_t n, PyObject
 
 static PyObject *call_it(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) {
   py_call *c = (py_call *)self;
-  Py_ssize_t n = (Py_ssize_t)(nargs & (SIZE_MAX >> 1)), more = names ? PyTuple_Size(names) : 0;
+  Py_ssize_t n = (Py_ssize_t)(nargs & (SIZE_MAX >> 1));
   PyObject *made = usual(c, args, n, names);
   if (made || PyErr_Occurred()) return made;
+  Py_ssize_t more = names ? PyTuple_Size(names) : 0;
   if (Py_TYPE(c->function) == Py_TYPE(self)) return call_it(c->function, args, nargs, names);
   PyObject *positional = PyTuple_New(n), *named = more ? PyDict_New() : NULL;
   bool fine = positional && (named || !more);
@@ -356,6 +360,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(c->engines.key);
   Py_VISIT(c->engines.found);
   Py_VISIT(c->types);
+  Py_VISIT(c->last.names);
   Py_VISIT(c->op);
   Py_VISIT(c->any);
   for (int i = 0; i < c->fields; i++) {
@@ -379,6 +384,7 @@ static int clear(PyObject *self) {
   Py_CLEAR(c->defaults);
   clear_codes(&c->engines);
   Py_CLEAR(c->types);
+  Py_CLEAR(c->last.names);
   Py_CLEAR(c->op);
   Py_CLEAR(c->any);
   for (int i = 0; i < c->fields; i++) clear_codes(&c->field[i].codes);
@@ -422,6 +428,7 @@ static int set_field(py_call *c, int i, PyObject *of) {
   if (f->argument < 0 && kind != WORD && (kind != VIEW || i)) return wrong("field");
   if (!in_order(c, i, (py_kind)kind)) return wrong("order");
   f->kind = (py_kind)kind;
+  if (kind == VIEW) c->operands |= UINT32_C(1) << i;
   f->word = word;
   f->zero_is_none = zero_is_none;
   if (has_codes(f->kind)) f->codes.dict = Py_NewRef(codes);
@@ -489,6 +496,7 @@ static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *named) {
   py_call *c = (py_call *)PyType_GenericAlloc(type, 0);
   if (!c) return NULL;
   c->call = call_it;
+  c->last.n = -1;
   if (!PyArg_ParseTuple(args, "OO!O!O!O!O!O!O!(iiii)i(LLii)", &function, &PyTuple_Type, &names,
                         &PyTuple_Type, &defaults, &PyLong_Type, &op, &PyLong_Type, &any,
                         &PyTuple_Type, &fields, &PyDict_Type, &engines, &PyDict_Type, &types,

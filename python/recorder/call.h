@@ -81,6 +81,13 @@ typedef struct py_call {
   int arguments, fields, conditions;
   int dst, name, mask, dtype, at_engine; /* numbers of arguments, or -1 */
   uint32_t taken;                        /* the arguments that are not left out */
+  uint32_t operands;                     /* the fields that are VIEW */
+  struct { /* how arguments were given last: calls of a place all name the same */
+    PyObject *names;
+    Py_ssize_t n, more;  /* in order, -1 before the first call; by name */
+    uint32_t given;      /* which */
+    uint8_t at[PY_MOST]; /* those that are named */
+  } last;
   py_codes engines;
   struct { /* a second record, if an argument is given: it reads sums into that */
     int64_t opcode, engine;
@@ -95,12 +102,14 @@ typedef struct py_given {
   py_view *view[PY_MOST];
   int64_t word[PY_MOST][12];
   int words[PY_MOST];
+  uint32_t given; /* which arguments are */
+  uint32_t views; /* the fields that have one */
   int64_t engine;
   PyObject *engine_of;
 } py_given;
 
 /* The arguments of a call; false: Python's function takes or refuses them. */
-bool py_call_bind(const py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
+bool py_call_bind(py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
                   py_given *g);
 bool py_call_left_out(const py_call *c, const py_given *g, int argument);
 /* TAKEN, and what a dict has for a key, as an object and as a number; OTHER if it has nothing. */

@@ -16,20 +16,36 @@ static int number_of_name(const py_call *c, PyObject *name, int guess) {
   return -1;
 }
 
-bool py_call_bind(const py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
-                  py_given *g) {
+/* Finds which arguments n of them in order and those of these names are. */
+static bool learn(py_call *c, Py_ssize_t n, PyObject *names) {
   Py_ssize_t more = names ? PyTuple_Size(names) : 0;
+  c->last.n = -1;
   /* Too many arguments: Python says so. */
-  if (n > c->arguments) return false;
-  /* Defaults first, then positions, then names. */
-  memcpy(g->of, c->default_of, (size_t)c->arguments * sizeof *g->of);
-  for (Py_ssize_t i = 0; i < n; i++) g->of[i] = args[i];
+  if (n > c->arguments || more > c->arguments) return false;
+  uint32_t given = (UINT32_C(1) << n) - 1;
   int k = (int)n - 1;
   for (Py_ssize_t i = 0; i < more; i++) {
     k = number_of_name(c, PyTuple_GetItem(names, i), k + 1 < c->arguments ? k + 1 : 0);
-    if (k < (int)n) return false; /* an argument that it has not, or has already */
-    g->of[k] = args[n + i];
+    if (k < 0 || (given >> k & 1)) return false; /* one that it has not, or has already */
+    given |= UINT32_C(1) << k;
+    c->last.at[i] = (uint8_t)k;
   }
+  c->last.n = n;
+  c->last.more = more;
+  c->last.given = given;
+  /* It is kept, so that no other tuple has its address. */
+  py_put(&c->last.names, Py_XNewRef(names));
+  return true;
+}
+
+bool py_call_bind(py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names, py_given *g) {
+  /* The names of a call are one tuple of its code. */
+  if ((names != c->last.names || n != c->last.n) && !learn(c, n, names)) return false;
+  /* Defaults first, then positions, then names. */
+  for (int i = 0; i < c->arguments; i++) g->of[i] = c->default_of[i];
+  for (Py_ssize_t i = 0; i < n; i++) g->of[i] = args[i];
+  for (Py_ssize_t i = 0; i < c->last.more; i++) g->of[c->last.at[i]] = args[n + i];
+  g->given = c->last.given;
   return true;
 }
 

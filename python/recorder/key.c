@@ -2,8 +2,6 @@
  * is Python's: View._index. */
 #include "recorder.h"
 
-#include <string.h>
-
 /* What an entry of a key leaves of a dimension. */
 typedef struct part {
   int64_t start, num, by;
@@ -33,7 +31,7 @@ void py_view_get(const py_view *v, soma_view *out) {
   out->part = v->part;
   out->offset = v->off;
   out->bytes = out->parts = 0; /* of ap, which is Python's */
-  memcpy(out->dim, v->dim, (size_t)v->ndim * sizeof *v->dim);
+  for (int d = 0; d < v->ndim; d++) out->dim[d] = v->dim[d]; /* few */
   if (v->dyn && is_gathered(v)) out->dyn[out->ndyn++] = (soma_view_dyn){.kind = SOMA_DYN_GATHER};
 }
 
@@ -41,7 +39,7 @@ void py_view_put(py_view *t, const soma_view *s) {
   t->part = s->part;
   t->off = s->offset;
   t->ndim = s->ndim;
-  memcpy(t->dim, s->dim, s->ndim * sizeof *s->dim);
+  for (int d = 0; d < s->ndim; d++) t->dim[d] = s->dim[d];
 }
 
 /* A tile has two dimensions or more, a tensor one. */
@@ -62,14 +60,6 @@ static int number(PyObject *k, int64_t n, int d, part *p) {
   return FAILED;
 }
 
-/* Whether the end of a slice is open; else it is a number that is too large to be one. */
-static int open_end(PyObject *k) {
-  PyObject *stop = PyObject_GetAttr(k, py.stop);
-  int open = stop ? stop == Py_None : FAILED;
-  Py_XDECREF(stop);
-  return open;
-}
-
 /* An error of a number in a key, which Python then says better. */
 static int unless_stopped(void) {
   if (!PyErr_ExceptionMatches(PyExc_Exception)) return FAILED;
@@ -77,20 +67,26 @@ static int unless_stopped(void) {
   return OTHER;
 }
 
+/* A member of a slice; `open` where it is None. False: it is no number of Python's. */
+static bool member(PyObject *k, int i, int64_t open, int64_t *out) {
+  /* Looking for it by its name, or PySlice_Unpack(), takes longer than the rest. */
+  PyObject *x = *(PyObject **)((char *)k + py.slice_at[i]);
+  int over = 0;
+  *out = open;
+  if (x == Py_None) return true;
+  if (!PyLong_CheckExact(x)) return false;
+  *out = PyLong_AsLongLongAndOverflow(x, &over);
+  return !over;
+}
+
 static int slice(PyObject *k, int64_t n, part *p) {
-  Py_ssize_t start, stop, step;
-  if (PySlice_Unpack(k, &start, &stop, &step) < 0) return unless_stopped();
-  /* An open end is this number, and so is one that is too large. */
-  if (stop == PY_SSIZE_T_MAX) {
-    int open = open_end(k);
-    if (open <= 0) return open;
-    stop = (Py_ssize_t)n;
-  }
+  int64_t stop;
+  if (!py.slice_at[0]) return OTHER; /* this Python does not tell where its members are */
+  if (!member(k, 0, 0, &p->start) || !member(k, 1, n, &stop) || !member(k, 2, 1, &p->by))
+    return OTHER;
   /* Negative starts, steps and ends beyond the dimension are Python's, with its messages. */
-  if (start < 0 || start >= stop || stop > n || step < 1) return OTHER;
-  p->start = start;
-  p->num = (stop - start - 1) / step + 1;
-  p->by = step;
+  if (p->start < 0 || p->start >= stop || stop > n || p->by < 1) return OTHER;
+  p->num = p->by == 1 ? stop - p->start : (stop - p->start - 1) / p->by + 1;
   return TAKEN;
 }
 
@@ -120,8 +116,9 @@ const char *py_view_name(const py_view *v, PyObject **keep) {
 
 /* A number drops its dimension, but a tile keeps its partitions. */
 static int cut(soma_view *s, unsigned d, const part *p, soma_view_error *e) {
-  return p->drop ? soma_view_index(s, d, p->start, e)
-                 : soma_view_slice(s, d, p->start, p->num, p->by, e);
+  if (p->drop) return soma_view_index(s, d, p->start, e);
+  if (p->num == s->dim[d].num && p->by == 1) return 1; /* as `:` is: it stays */
+  return soma_view_slice(s, d, p->start, p->num, p->by, e);
 }
 
 /* A key of numbers, slices and ds(). The rest of the dimensions stays as it is. */

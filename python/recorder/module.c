@@ -66,7 +66,7 @@ PyObject *py_list(const int64_t *numbers, Py_ssize_t n, Py_ssize_t step, bool tu
 PyObject *py_pool_new(py_pool *pool, PyTypeObject *type, Py_ssize_t items, size_t bytes) {
   if (!pool->n) return PyType_GenericAlloc(type, items);
   PyObject *x = pool->kept[--pool->n];
-  memset(x, 0, bytes);
+  if (bytes) memset(x, 0, bytes);
   return PyObject_Init(x, type);
 }
 
@@ -159,7 +159,8 @@ static PyObject *use(PyObject *module, PyObject *args, PyObject *given) {
       !take_function(given, "same_view", &py.same_view) ||
       !take_function(given, "shares", &py.shares) || !take_floats(given) ||
       !set_whole(&py.views, py.view, py.own_view) ||
-      !set_whole(&py.indices, py.index, py.own_index))
+      !set_whole(&py.indices, py.index, py.own_index) ||
+      !set_whole(&py.handles, py.handle, py.own_handle))
     return NULL;
   Py_RETURN_NONE;
 }
@@ -176,7 +177,20 @@ static bool import(const char *module, const char *name, PyObject **out) {
   return *out;
 }
 
+/* Where the members of a slice lie, which its type tells. */
+static void find_slice(void) {
+  static const char *const names[] = {"start", "stop", "step"};
+  const PyMemberDef *of = PyType_GetSlot(&PySlice_Type, Py_tp_members);
+  Py_ssize_t at[3] = {0, 0, 0};
+  for (; of && of->name; of++)
+    for (int i = 0; i < 3; i++)
+      if (of->type == T_OBJECT && strcmp(of->name, names[i]) == 0) at[i] = of->offset;
+  if (at[0] && at[1] && at[2]) memcpy(py.slice_at, at, sizeof at);
+  PyErr_Clear(); /* without them slices are Python's */
+}
+
 static bool share(PyObject *module) {
+  find_slice();
 #define X(name) \
   if (!(py.name = PyUnicode_InternFromString(#name))) return false;
   PY_NAMES(X)

@@ -307,7 +307,7 @@ int py_view_assign(PyObject *self, PyObject *key, PyObject *value) {
   PyObject *rec = PyList_GetItem(py.recorders, 0);
   if (!rec) return -1;
   /* Masks, and recorders that are not of this module, are Python's. */
-  if (Py_TYPE(key) == py.mask || !PyObject_TypeCheck(rec, py.recording)) {
+  if (Py_TYPE(key) == py.mask || !py_is_recording(rec)) {
     PyObject *done = PyObject_CallMethodObjArgs(self, py._assign, key, value, NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;

@@ -80,9 +80,12 @@ static int logged(py_recording *r, const py_words *w) {
 }
 
 bool py_record_begin(py_words *w, int64_t op, int64_t engine, int64_t flags) {
-  const int64_t head[HEAD] = {0, op, engine, flags};
   py_words_begin(w);
-  return py_words_add(w, head, HEAD);
+  w->w[1] = op;
+  w->w[2] = engine;
+  w->w[3] = flags;
+  w->n = HEAD; /* py_record_put() knows the length and the place */
+  return true;
 }
 
 bool py_record_put(py_recording *r, py_words *w) {

@@ -35,7 +35,6 @@
   X(named)            \
   X(settle)           \
   X(size)             \
-  X(stop)             \
   X(_assign)          \
   X(_dropped)         \
   X(_dyn_words)       \
@@ -81,7 +80,8 @@ typedef struct py_pool {
   int n;
   bool whole;
 } py_pool;
-/* A new object, of which the first `bytes` are 0; what was there before is not tracked. */
+/* A new object, of which the first `bytes` are 0, the others maybe those of one before; it is not
+ * tracked, unless its memory is new. */
 PyObject *py_pool_new(py_pool *pool, PyTypeObject *type, Py_ssize_t items, size_t bytes);
 /* Gives back the memory of an object, which nothing tracks any more. */
 void py_pool_end(py_pool *pool, PyObject *x, bool usual);
@@ -113,10 +113,12 @@ typedef struct py_shared {
   PyTypeObject *index, *mask, *view, *storage, *slice;
   PyTypeObject *own_index, *own_mask, *own_view, *own_storage; /* the classes here, their bases */
   PyTypeObject *recording, *handle, *own_handle;
+  PyTypeObject *recorder; /* the class of the last recording: Python's, made from that here */
   PyObject *same_view, *shares; /* functions of soma.tensor */
   PyTypeObject *float32;        /* NumPy's */
   uint8_t floats[256];          /* by a soma_dtype: PY_FLOAT, PY_NO_PREDICATE, or 0 */
-  py_pool views, indices;
+  Py_ssize_t slice_at[3];       /* where a slice has its start, stop and step; 0: not known */
+  py_pool views, indices, handles;
 } py_shared;
 extern py_shared py;
 
@@ -249,10 +251,20 @@ typedef struct py_words {
 
 void py_words_begin(py_words *w);
 void py_words_end(py_words *w);
-bool py_words_add(py_words *w, const int64_t *from, size_t n);
+bool py_words_room(py_words *w, size_t n);
+static inline bool py_words_add(py_words *w, const int64_t *from, size_t n) {
+  if (w->cap - w->n < n && !py_words_room(w, n)) return false;
+  for (size_t i = 0; i < n; i++) w->w[w->n++] = from[i]; /* they are few */
+  return true;
+}
 bool py_words_add_number(py_words *w, PyObject *x);
 /* What must have happened before a view's memory is used: it is declared, zeros are there ... */
-bool py_settle(py_view *v);
+bool py_settle_now(py_view *v);
+static inline bool py_settle(py_view *v) {
+  const py_storage *s = py_storage_of(v);
+  bool settled = s->handle && !v->bound && (!s->zero || s->zero == Py_None);
+  return settled || py_settle_now(v);
+}
 /* An operand as the builder takes it: merge joins dimensions where it can. */
 bool py_words_add_view(py_words *w, py_view *v, bool merge);
 /* A part of a record: a View, bytes of words, a number, or a tuple of numbers. */
@@ -290,6 +302,14 @@ typedef struct py_recording {
   size_t ncodes, capcodes;
   py_made made[PY_MADE]; /* by the line */
 } py_recording;
+
+/* Whether it is a recording. */
+static inline bool py_is_recording(PyObject *x) {
+  if (Py_TYPE(x) == py.recorder) return true;
+  if (!PyObject_TypeCheck(x, py.recording)) return false;
+  py_put((PyObject **)&py.recorder, Py_NewRef((PyObject *)Py_TYPE(x)));
+  return true;
+}
 
 /* The place of the user's call: the innermost frame that is the user's. */
 bool py_place(py_recording *r, int64_t *file, int64_t *line);

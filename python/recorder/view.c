@@ -118,18 +118,18 @@ static PyType_Spec slice_spec = {
 
 py_view *py_view_like(const py_view *v) {
   bool again = py.views.n > 0;
-  py_view *t = (py_view *)py_pool_new(&py.views, py.view, 0, offsetof(py_view, dim));
+  py_view *t = (py_view *)py_pool_new(&py.views, py.view, 0, 0);
   if (!t) return NULL;
-  /* What the pool kept is not tracked; what is new is. All up to `dim` is 0 in both. */
-  if (again) PyObject_GC_Track(t);
-  Py_INCREF(v->storage);
-  t->storage = v->storage;
-  Py_INCREF(v->dtype);
-  t->dtype = v->dtype;
+  t->dyn = t->bound = t->pending = t->weak = NULL; /* as view_free() has left them */
+  t->storage = Py_NewRef(v->storage);
+  t->dtype = Py_NewRef(v->dtype);
+  t->ndim = 0;
   t->size = v->size;
   t->code = v->code;
   t->part = v->part;
   t->off = v->off;
+  /* What the pool kept is not tracked; what is new is. */
+  if (again) PyObject_GC_Track(t);
   return t;
 }
 

@@ -14,8 +14,8 @@ void py_words_end(py_words *w) {
   if (w->w != w->own) PyMem_Free(w->w);
 }
 
-static bool room(py_words *w, size_t n) {
-  if (w->cap - w->n >= n) return true;
+/* Makes room for n more. */
+bool py_words_room(py_words *w, size_t n) {
   size_t cap = w->cap;
   /* Doubled until they fit. */
   while (cap - w->n < n) cap *= 2;
@@ -31,11 +31,7 @@ static bool room(py_words *w, size_t n) {
   return true;
 }
 
-bool py_words_add(py_words *w, const int64_t *from, size_t n) {
-  if (!room(w, n)) return false;
-  for (size_t i = 0; i < n; i++) w->w[w->n++] = from[i]; /* they are few */
-  return true;
-}
+static inline bool room(py_words *w, size_t n) { return w->cap - w->n >= n || py_words_room(w, n); }
 
 bool py_words_add_number(py_words *w, PyObject *x) {
   int64_t k;
@@ -80,7 +76,7 @@ static int declare_tile(py_recording *r, py_storage *s) {
   return done;
 }
 
-bool py_settle(py_view *v) {
+bool py_settle_now(py_view *v) {
   py_storage *s = py_storage_of(v);
   PyObject *done = NULL;
   if (v->bound) {
@@ -93,7 +89,7 @@ bool py_settle(py_view *v) {
     PyObject *rec = PyList_GetItem(py.recorders, 0);
     if (!rec) return false;
     Py_INCREF(rec);
-    int declared = PyObject_TypeCheck(rec, py.recording) ? declare_tile((py_recording *)rec, s) : 0;
+    int declared = py_is_recording(rec) ? declare_tile((py_recording *)rec, s) : 0;
     if (!declared) done = PyObject_CallMethodObjArgs(rec, py.declare, (PyObject *)s, NULL);
     Py_DECREF(rec);
     if (declared < 0 || (!declared && !done)) return false;

@@ -121,37 +121,45 @@ static void put_part(soma_recipe *r, const void *data, size_t bytes) {
   r->nunits += n;
 }
 
-/* An entry of up to three parts, each of which begins at a unit; plain: its units once it is not
- * packed, 0 for those of the parts. */
-static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3],
-                const size_t bytes[3], size_t plain) {
-  uint64_t n = 0;
-  for (unsigned i = 0; i < 3; i++) n += (bytes[i] + 7) / 8;
+/* Makes room for an entry of n units and its head, if entries are kept. */
+static bool reserve(soma_recipe *r, uint64_t n) {
   uint64_t want = r->nunits + n + 1;
   /* A recipe that was given up takes nothing more. */
-  if (!r->keeps) return;
+  if (!r->keeps) return false;
+  /* Too large to be kept: the kernel is built once, without tuning. */
+  if (r->plain + n + 1 > MOST_UNITS) {
+    forget(r);
+    return false;
+  }
+  if (want <= r->cap_units) return true;
   /* Room grows by doubling. */
   uint32_t twice = r->cap_units < UINT32_MAX / 2 ? 2 * r->cap_units : UINT32_MAX;
-  r->plain += 1 + (plain ? plain : n);
-  /* Too large to be kept: the kernel is built once, without tuning. */
-  if (r->plain > MOST_UNITS) {
-    forget(r);
-    return;
-  }
-  if (want > r->cap_units &&
-      !isa_array_reserve(&r->al, &r->units, want > twice ? (uint32_t)want : twice, &r->cap_units,
-                         sizeof *r->units)) {
-    forget(r);
-    r->nomem = true;
-    return;
-  }
-  /* The kind in the high byte, how many units follow in the rest. */
-  r->units[r->nunits++] = (uint64_t)kind << KIND_SHIFT | n;
+  if (isa_array_reserve(&r->al, &r->units, want > twice ? (uint32_t)want : twice, &r->cap_units,
+                        sizeof *r->units))
+    return true;
+  forget(r);
+  r->nomem = true;
+  return false;
+}
+
+/* The kind in the high byte, how many units follow in the rest. */
+static uint64_t head_of(soma_recipe_kind kind, uint64_t n) {
+  return (uint64_t)kind << KIND_SHIFT | n;
+}
+
+/* An entry of up to three parts, each of which begins at a unit. */
+static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3],
+                const size_t bytes[3]) {
+  uint64_t n = 0;
+  for (unsigned i = 0; i < 3; i++) n += (bytes[i] + 7) / 8;
+  if (!reserve(r, n)) return;
+  r->plain += n + 1;
+  r->units[r->nunits++] = head_of(kind, n);
   for (unsigned i = 0; i < 3; i++) put_part(r, part[i], bytes[i]);
 }
 
 #define PUT(r, kind, a, na, b, nb, c, nc) \
-  put(r, kind, (const void *const[3]){a, b, c}, (const size_t[3]){na, nb, nc}, 0)
+  put(r, kind, (const void *const[3]){a, b, c}, (const size_t[3]){na, nb, nc})
 
 static size_t text_bytes(const char *s) { return s ? strlen(s) + 1 : 0; }
 
@@ -184,39 +192,50 @@ void soma_recipe_tile(soma_recipe *r, const as_kernel_tile *t, uint32_t buffer) 
 /* Longer records are put whole. */
 enum { LIKE_BITS = 64, LIKE_WORDS = 2 * LIKE_BITS };
 
-/* Which words differ, as bits, and those words; how many there are. */
-static uint32_t differing(const int64_t *old, const int64_t *words, size_t n, uint64_t bits[2],
-                          int64_t *changed) {
+enum { LIKE_REF, LIKE_MASK, LIKE_CHANGED = LIKE_MASK + 2 }; /* words of such an entry */
+
+/* Puts which words differ, as bits, and those words; how many there are. */
+static uint32_t differing(const uint64_t *old, const uint64_t *new, size_t n, uint64_t *to) {
   enum { STRIDE = 4 }; /* words that are looked at together: most are the same */
-  uint32_t k = 0;
-  for (size_t i = 0; i < n; i++) {
-    while (i + STRIDE <= n && !((old[i] ^ words[i]) | (old[i + 1] ^ words[i + 1]) |
-                                (old[i + 2] ^ words[i + 2]) | (old[i + 3] ^ words[i + 3])))
-      i += STRIDE;
-    if (i == n || old[i] == words[i]) continue;
-    bits[i / LIKE_BITS] |= UINT64_C(1) << i % LIKE_BITS;
-    changed[k++] = words[i];
+  uint64_t *bits = to + LIKE_MASK, *changed = to + LIKE_CHANGED;
+  bits[0] = bits[1] = 0;
+  for (size_t i = 0; i < n;) {
+    size_t end = i + STRIDE;
+    if (end <= n && !((old[i] ^ new[i]) | (old[i + 1] ^ new[i + 1]) | (old[i + 2] ^ new[i + 2]) |
+                      (old[i + 3] ^ new[i + 3]))) {
+      i = end;
+      continue;
+    }
+    for (; i < end && i < n; i++) {
+      if (old[i] == new[i]) continue;
+      bits[i / LIKE_BITS] |= UINT64_C(1) << i % LIKE_BITS;
+      *changed++ = new[i];
+    }
   }
-  return k;
+  return (uint32_t)(changed - to - LIKE_CHANGED);
 }
 
 /* Puts records as what differs from those of their line before; false: they are to be put whole. A
  * loop's records differ in a few words, and their memory is most of what keeping them costs. */
 static bool put_like(soma_recipe *r, const int64_t *words, size_t n) {
   /* Records without the usual head, or too long, are not compared. */
-  if (!r->packed || !r->keeps || n < AS_REC_FIELDS || n > LIKE_WORDS) return false;
+  if (!r->packed || n < AS_REC_FIELDS || n > LIKE_WORDS) return false;
+  if (!reserve(r, n + LIKE_CHANGED)) return true; /* nor are whole ones kept any more */
   /* Records of one line and instruction are likely to be like. */
   uint64_t key = (uint64_t)words[AS_REC_LINE] * 31 + (uint64_t)words[AS_REC_OP] * 7 + n;
+  uint64_t *to = r->units + r->nunits;
   uint32_t *like = &r->like[key % SOMA_RECIPE_LIKES];
-  soma_entry e = *like ? entry_at(r, *like - 1) : (soma_entry){.n = 0};
-  if (e.n == n) {
-    uint64_t head[3] = {*like - 1}; /* where the others are, and the bits */
-    int64_t changed[LIKE_WORDS];
-    uint32_t k = differing(e.words, words, n, head + 1, changed);
-    const void *const part[3] = {head, changed, NULL};
-    const size_t bytes[3] = {sizeof head, k * sizeof *changed, 0};
+  const uint64_t *old = *like ? r->units + *like : NULL;
+  if (old && old[-1] == head_of(SOMA_RECIPE_RECORDS, n)) {
+    uint32_t k = differing(old, (const uint64_t *)words, n, to + 1);
     /* Worth it only if half of the words are saved. */
-    if (k + 3 <= n / 2) return put(r, SOMA_RECIPE_LIKE, part, bytes, n), true;
+    if (k + LIKE_CHANGED <= n / 2) {
+      to[0] = head_of(SOMA_RECIPE_LIKE, LIKE_CHANGED + k);
+      to[1 + LIKE_REF] = *like - 1;
+      r->nunits += 1 + LIKE_CHANGED + k;
+      r->plain += 1 + n;
+      return true;
+    }
   }
   *like = r->nunits + 1; /* where they are put now */
   return false;
@@ -225,12 +244,12 @@ static bool put_like(soma_recipe *r, const int64_t *words, size_t n) {
 /* Puts the words of an entry; how many there are. */
 static uint32_t put_plain(const soma_recipe *r, const soma_entry *e, uint64_t *to) {
   bool like = e->kind == SOMA_RECIPE_LIKE;
-  soma_entry old = like ? entry_at(r, (uint32_t)e->words[0]) : *e;
-  const int64_t *changed = e->words + 3;
+  soma_entry old = like ? entry_at(r, (uint32_t)e->words[LIKE_REF]) : *e;
+  const int64_t *changed = e->words + LIKE_CHANGED;
   /* The record before, and then the words that differ. */
   if (old.n) memcpy(to, old.words, old.n * sizeof *to);
   for (unsigned part = 0; like && part < 2; part++)
-    for (uint64_t bits = (uint64_t)e->words[1 + part]; bits; bits &= bits - 1)
+    for (uint64_t bits = (uint64_t)e->words[LIKE_MASK + part]; bits; bits &= bits - 1)
       to[part * LIKE_BITS + (unsigned)__builtin_ctzll(bits)] = (uint64_t)*changed++;
   return old.n;
 }
@@ -246,7 +265,7 @@ bool soma_recipe_unpack(soma_recipe *r) {
   for (uint32_t at = 0; units && soma_recipe_at(r, at, &e); at = e.next) {
     uint32_t words = put_plain(r, &e, units + n + 1);
     soma_recipe_kind kind = e.kind == SOMA_RECIPE_LIKE ? SOMA_RECIPE_RECORDS : e.kind;
-    units[n] = (uint64_t)kind << KIND_SHIFT | words;
+    units[n] = head_of(kind, words);
     n += 1 + words;
   }
   isa_free(&r->al, r->units, (size_t)r->cap_units * sizeof *r->units);
