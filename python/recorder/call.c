@@ -41,7 +41,7 @@ static bool may_share(const py_view *a, const py_view *b) {
 static bool dst_suits(const py_call *c, const py_given *g) {
   enum { PSUM = 2 };
   const py_view *dst = g->view[0], *last = NULL;
-  if ((c->conditions & INTO) && !dst) return false;
+  if ((c->conditions & INTO) && !dst) return c->conditions & MATMUL;
   /* Without field 0, which is dst. */
   for (uint32_t m = g->views & c->operands & ~1u; m; m &= m - 1) {
     last = g->view[__builtin_ctz(m)];
@@ -139,11 +139,11 @@ static int found_type(const py_call *c, PyObject *asked, PyObject **type) {
   return OTHER;
 }
 
-static int type_of(const py_call *c, const py_given *g, const py_view *first, PyObject **type) {
+/* The type that a new tile is to have, else the usual one. */
+static int type_of(const py_call *c, const py_given *g, PyObject *usual_one, PyObject **type) {
   PyObject *asked = c->dtype < 0 ? Py_None : g->of[c->dtype];
-  *type = first->dtype;
-  if (asked != Py_None && Py_TYPE(asked) != Py_TYPE(first->dtype))
-    return found_type(c, asked, type);
+  *type = usual_one;
+  if (asked != Py_None && Py_TYPE(asked) != Py_TYPE(usual_one)) return found_type(c, asked, type);
   if (asked != Py_None) *type = asked;
   return TAKEN;
 }
@@ -223,32 +223,46 @@ static PyObject *held(const py_call *c, const py_given *g, PyObject *tile) {
   return p;
 }
 
-/* A new tile in SBUF of a view's shape, if its place has made one; else None. */
-static PyObject *new_tile(py_recording *r, const py_view *like, PyObject *type) {
-  int64_t sizes[PY_MAX_DIMS];
-  for (int d = 0; d < like->ndim; d++) sizes[d] = like->dim[d].num;
-  PyObject *tile = py_tile_again(r, sizes, like->ndim, type, py.sbuf, py.empty);
+/* A new tile, if its place has made one like it; else None. */
+static PyObject *new_tile(py_recording *r, const int64_t *sizes, int n, PyObject *type,
+                          PyObject *memory) {
+  PyObject *tile = py_tile_again(r, sizes, n, type, memory, py.empty);
   if (tile || PyErr_Occurred()) return tile;
-  PyObject *shape = py_list(sizes, like->ndim, 1, true);
-  tile = shape ? py_again(r, shape, type, py.sbuf) : NULL;
+  PyObject *shape = py_list(sizes, n, 1, true);
+  tile = shape ? py_again(r, shape, type, memory) : NULL;
   Py_XDECREF(shape);
   return tile;
+}
+
+/* Holds back what fills a tile, unless that is None; takes the tile over. */
+static PyObject *hold_for(py_recording *r, const py_call *c, const py_given *g, PyObject *tile,
+                          PyObject *(*make)(const py_call *, const py_given *, PyObject *)) {
+  PyObject *p = tile && tile != Py_None ? make(c, g, tile) : NULL;
+  PyObject *made = p ? py_hold_call((PyObject *)r, p) : NULL;
+  Py_XDECREF(p);
+  Py_XDECREF(tile);
+  return made;
+}
+
+/* The same of a matmul, whose tile is in PSUM. */
+static PyObject *hold_matmul(py_recording *r, const py_call *c, const py_given *g) {
+  int64_t sizes[PY_MAX_DIMS];
+  PyObject *type;
+  int n = py_matmul_sizes(g, sizes);
+  if (!n || !py.single || type_of(c, g, py.single, &type) != TAKEN) return NULL;
+  return hold_for(r, c, g, new_tile(r, sizes, n, type, py.psum), py_matmul_held);
 }
 
 /* NULL without an error: Python's function does it. */
 static PyObject *hold(py_recording *r, const py_call *c, const py_given *g) {
   const py_view *first;
-  PyObject *type, *made = NULL;
+  PyObject *type;
+  int64_t sizes[PY_MAX_DIMS];
+  if (c->conditions & MATMUL) return hold_matmul(r, c, g);
   if (!may_hold(c, g, &first)) return NULL;
-  if (type_of(c, g, first, &type) != TAKEN) return NULL;
-  PyObject *tile = new_tile(r, first, type);
-  if (tile && tile != Py_None) {
-    PyObject *p = held(c, g, tile);
-    made = p ? py_hold_call((PyObject *)r, p) : NULL;
-    Py_XDECREF(p);
-  }
-  Py_XDECREF(tile);
-  return made;
+  if (type_of(c, g, first->dtype, &type) != TAKEN) return NULL;
+  for (int d = 0; d < first->ndim; d++) sizes[d] = first->dim[d].num;
+  return hold_for(r, c, g, new_tile(r, sizes, first->ndim, type, py.sbuf), held);
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -307,6 +321,7 @@ static PyObject *usual(py_call *c, PyObject *const *args, Py_ssize_t n, PyObject
   if (!py_is_recording(rec) || !py_call_bind(c, args, n, names, &g)) return NULL;
   py_recording *r = (py_recording *)rec;
   if (c->conditions & TILE) return only_taken(c, &g) ? directly(r, c, &g, tile_of) : NULL;
+  if (c->conditions & MATMUL) py_matmul_shift(c, &g);
   g.views = 0;
   for (int i = 0; i < c->fields; i++) {
     if (py_call_value(c, &g, i) != TAKEN) return NULL;
@@ -331,10 +346,8 @@ static PyObject *call_it(PyObject *self, PyObject *const *args, size_t nargs, Py
   if (Py_TYPE(c->function) == Py_TYPE(self)) return call_it(c->function, args, nargs, names);
   PyObject *positional = PyTuple_New(n), *named = more ? PyDict_New() : NULL;
   bool fine = positional && (named || !more);
-  for (Py_ssize_t i = 0; i < n && fine; i++) {
-    Py_INCREF(args[i]);
-    fine = PyTuple_SetItem(positional, i, args[i]) == 0;
-  }
+  for (Py_ssize_t i = 0; i < n && fine; i++)
+    fine = PyTuple_SetItem(positional, i, Py_NewRef(args[i])) == 0;
   for (Py_ssize_t i = 0; i < more && fine; i++)
     fine = PyDict_SetItem(named, PyTuple_GetItem(names, i), args[n + i]) == 0;
   if (fine) made = PyObject_Call(c->function, positional, named);

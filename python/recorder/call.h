@@ -119,4 +119,10 @@ int py_call_value(py_call *c, py_given *g, int i);
 int py_call_engine(py_call *c, py_given *g);
 /* matmul.c: the records of a matmul. OTHER, FAILED, TAKEN. */
 int py_matmul(py_recording *r, const py_call *c, const py_given *g);
+/* nc_matmul(stationary, moving), the older style: its arguments are one place before their own. */
+void py_matmul_shift(const py_call *c, py_given *g);
+/* The sizes of the tile that a call without dst returns, and how many; 0: that is Python's. */
+int py_matmul_sizes(const py_given *g, int64_t *sizes);
+/* What is held back for it (pending.c). */
+PyObject *py_matmul_held(const py_call *c, const py_given *g, PyObject *tile);
 #endif

@@ -157,7 +157,9 @@ static PyObject *use(PyObject *module, PyObject *args, PyObject *given) {
       !take_class(given, "Storage", py.own_storage, &py.storage) ||
       !take_class(given, "Handle", py.own_handle, &py.handle) ||
       !take_function(given, "same_view", &py.same_view) ||
-      !take_function(given, "shares", &py.shares) || !take_floats(given) ||
+      !take_function(given, "shares", &py.shares) ||
+      !take_function(given, "matmul", &py.matmul) ||
+      !take_function(given, "single", &py.single) || !take_floats(given) ||
       !set_whole(&py.views, py.view, py.own_view) ||
       !set_whole(&py.indices, py.index, py.own_index) ||
       !set_whole(&py.handles, py.handle, py.own_handle))
@@ -167,6 +169,7 @@ static PyObject *use(PyObject *module, PyObject *args, PyObject *given) {
 
 static PyMethodDef methods[] = {
     {"use", (PyCFunction)(void (*)(void))use, METH_VARARGS | METH_KEYWORDS, use_doc},
+    {"adds", py_matmul_adds, METH_O, "adds(bytes): a matmul that is held back, added to a sum."},
     {0},
 };
 
@@ -205,6 +208,7 @@ static bool share(PyObject *module) {
   return import("soma.errors", "KernelError", &py.error) &&
          import("soma.checked", "whole", &py.whole) && import("sys", "_getframe", &py.getframe) &&
          (py.one = PyLong_FromLong(1)) && (py.sbuf = PyLong_FromLong(1)) &&
+         (py.psum = PyLong_FromLong(2)) &&
          (py.empty = PyUnicode_FromString("")) && (py.waiting = PyList_New(0)) &&
          PyModule_AddObjectRef(module, "waiting", py.waiting) == 0;
 }

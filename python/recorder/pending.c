@@ -1,7 +1,7 @@
 /* The last call that returned a tile is held back: `x[...] = op()` lets its instructions write x at
  * once. What is held is (emit, tile, operands, matmul, multi): emit(dst, *operands) emits the
- * instructions; if that is one record, emit is (opcode, engine, (parts after dst ...)). multi: dst
- * is written before all operands are read. */
+ * instructions; if that is one record, emit is (opcode, engine, (parts after dst ...)); of a matmul
+ * it is bytes (matmul.c). multi: dst is written before all operands are read. */
 #include "recorder.h"
 
 typedef struct held {
@@ -91,7 +91,9 @@ static bool into(py_recording *r, PyObject *p, py_view *dst) {
   Py_INCREF(p);
   Py_INCREF((PyObject *)dst);
   r->at = at;
-  bool fine = PyTuple_Check(h.emit) ? emit_record(r, &h, dst) : emit_calls(&h, dst);
+  bool fine = PyTuple_Check(h.emit)   ? emit_record(r, &h, dst)
+              : PyBytes_Check(h.emit) ? py_matmul_into(r, h.emit, h.operands, dst)
+                                      : emit_calls(&h, dst);
   if (!fine) place_error(r);
   py_put(&r->at, before);
   Py_DECREF((PyObject *)dst);

@@ -21,6 +21,7 @@
 /* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
 
 #define PY_NAMES(X)   \
+  X(adds)             \
   X(asked)            \
   X(assign)           \
   X(at)               \
@@ -33,8 +34,10 @@
   X(like)             \
   X(name)             \
   X(named)            \
+  X(needed)           \
   X(settle)           \
   X(size)             \
+  X(start)            \
   X(_assign)          \
   X(_dropped)         \
   X(_dyn_words)       \
@@ -105,7 +108,7 @@ typedef struct py_shared {
   PyObject *error;      /* soma.errors.KernelError */
   PyObject *whole;      /* soma.checked.whole */
   PyObject *getframe;   /* sys._getframe */
-  PyObject *one, *sbuf; /* numbers */
+  PyObject *one, *sbuf, *psum; /* numbers */
   PyObject *empty;      /* a string */
   PyObject *recorders;  /* the first: that of the kernel that is being built */
   PyObject *waiting;    /* masks on the left of an `and`: a list */
@@ -115,6 +118,8 @@ typedef struct py_shared {
   PyTypeObject *recording, *handle, *own_handle;
   PyTypeObject *recorder; /* the class of the last recording: Python's, made from that here */
   PyObject *same_view, *shares; /* functions of soma.tensor */
+  PyObject *single;             /* the type float32 */
+  PyObject *matmul;             /* that of nki.isa which does all matmuls */
   PyTypeObject *float32;        /* NumPy's */
   uint8_t floats[256];          /* by a soma_dtype: PY_FLOAT, PY_NO_PREDICATE, or 0 */
   Py_ssize_t slice_at[3];       /* where a slice has its start, stop and step; 0: not known */
@@ -313,6 +318,7 @@ static inline bool py_is_recording(PyObject *x) {
 
 /* The place of the user's call: the innermost frame that is the user's. */
 bool py_place(py_recording *r, int64_t *file, int64_t *line);
+enum { AT_FLAGS = 3 }; /* the word of a record that has them */
 /* Begins a record; gives it to the builder, with its place. */
 bool py_record_begin(py_words *w, int64_t op, int64_t engine, int64_t flags);
 bool py_record_put(py_recording *r, py_words *w);
@@ -332,6 +338,20 @@ PyObject *py_tile(PyObject *self, PyObject *like);
 PyObject *py_keep_site(PyObject *self, PyObject *const *args, Py_ssize_t n);
 int py_tiles_traverse(py_recording *r, visitproc visit, void *arg);
 void py_tiles_clear(py_recording *r);
+
+/* ---- Matmuls that are held back (matmul.c) ----------------------------------------------------
+ */
+
+/* What there is beside the operands; it is held back as bytes. */
+typedef struct py_product {
+  int64_t load, op; /* opcodes */
+  int64_t acc, transpose, onezero, moved;
+  int64_t write, add; /* codes of acc; less than 0: what the builder finds */
+} py_product;
+/* Emits it into dst. */
+bool py_matmul_into(py_recording *r, PyObject *bytes, PyObject *operands, py_view *dst);
+/* adds(bytes): the same, added to a sum. */
+PyObject *py_matmul_adds(PyObject *module, PyObject *bytes);
 
 /* ---- What is held back (pending.c) ------------------------------------------------------------
  */

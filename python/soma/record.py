@@ -309,7 +309,8 @@ class Recorder(_soma.Recording):
             return False
         if not self._lend(value):
             return False
-        self._into((functools.partial(p[0], add=True),) + p[1:], view)
+        emit = _soma.adds(p[0]) if p[0].__class__ is bytes else functools.partial(p[0], add=True)
+        self._into((emit,) + p[1:], view)
         return True
 
     # ---- storage ----

@@ -34,6 +34,9 @@ class Allocator:
 
     def __init__(self, region, function):
         self.region, self.function = region, function
+        self.named = _takes(function, self._GIVEN)
+
+    _GIVEN = "idx", "pdim_size", "fdim_size"
 
     def place(self, index, parts, size):
         """(start partition, byte offset) of a tile, or None: chosen."""
@@ -55,12 +58,17 @@ class Allocator:
 
     def _ask(self, index, parts, size):
         """What the function gives; its parameters have the names of the language or others."""
-        given = {"idx": index, "pdim_size": parts, "fdim_size": size}
-        try:
-            named = set(given) <= set(inspect.signature(self.function).parameters)
-        except (TypeError, ValueError):  # it is not of Python
-            named = False
-        return self.function(**given) if named else self.function(*given.values())
+        given = index, parts, size
+        return self.function(**dict(zip(self._GIVEN, given))) if self.named else \
+            self.function(*given)
+
+
+def _takes(function, names):
+    """Whether a function has parameters of these names."""
+    try:
+        return set(names) <= set(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # it is not of Python, or there is none
+        return False
 
 
 def _modulo(base, counts, scale):

@@ -86,6 +86,9 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
     rec.weights, rec.weights_at = weights, rec.count
 
 
+_soma.use(matmul=emit_matmul, single=dtypes.float32)
+
+
 def _in_c(function):
     """The module in C does its usual calls, see matmul.c."""
     names = ("dst", "stationary", "moving", "is_transpose", "is_stationary_onezero",
