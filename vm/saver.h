@@ -20,6 +20,10 @@ typedef struct vm_saver {
   void (*pages)(void *ud, uint8_t *p, uint64_t n, uint64_t *reach);
   void *pages_ud;
 } vm_saver;
+/* A reader of n bytes. */
+static inline vm_saver vm_saver_of(const void *p, size_t n, isa_error *err) {
+  return (vm_saver){.at = p, .end = (const uint8_t *)p + n, .reads = true, .err = err};
+}
 
 /* Notes that what is read is not a state of a run; the first note counts. From then on every read
  * gives zeros, so that a walk needs no check until it uses what it has read. Returns false. */

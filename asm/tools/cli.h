@@ -61,6 +61,8 @@ bool as_explain(const char *name, isa_buf *out);
 bool as_explain_name(const char *name, isa_buf *out);
 /* What a field takes, as text. */
 void as_put_kind(const isa_field *fd, isa_buf *out);
+/* "from gen3 (trn2, trn3)": the generations that have a thing. */
+void as_put_from(unsigned gen, isa_buf *out);
 /* The same for every instruction, as the text of isa/manual.md. */
 void as_manual(isa_buf *out);
 /* Every word of the language with its class, one on a line, in the order of the tables. */

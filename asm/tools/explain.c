@@ -70,14 +70,13 @@ static void put_prose(const char *heading, const char *lines, isa_buf *out) {
   }
 }
 
-/* Positional operands come first, as the source has them, whatever their place in the form.
- * A keyword shows as name=..., one that may be left out in brackets, as the man pages
- * write options. */
+/* A keyword shows as name=..., one that may be left out in brackets, as the man pages write
+ * options. No default: fields have one of the three modes. */
+static const char *const mode_format[] = {
+    [ISA_MODE_P] = "%s%s", [ISA_MODE_K] = "%s%s=...", [ISA_MODE_D] = "%s[%s=...]"};
+
+/* Positional operands come first, as the source has them, whatever their place in the form. */
 static void put_syntax(unsigned op, isa_buf *out) {
-  static const char *const formats[] = {/* No default: fields have one of the three modes. */
-                                        [ISA_MODE_P] = "%s%s",
-                                        [ISA_MODE_K] = "%s%s=...",
-                                        [ISA_MODE_D] = "%s[%s=...]"};
   const isa_form *f = isa_form_of(op);
   const char *before = " ";
   isa_buf_printf(out, "%s", isa_ops[op].name);
@@ -86,7 +85,7 @@ static void put_syntax(unsigned op, isa_buf *out) {
     for (unsigned i = 0; i < f->nfields; i++) {
       const isa_field *fd = &f->fields[i];
       if ((fd->mode != ISA_MODE_P) != keywords) continue;
-      isa_buf_printf(out, formats[fd->mode], before, fd->name);
+      isa_buf_printf(out, mode_format[fd->mode], before, fd->name);
       before = ", ";
     }
   isa_buf_puts(out, "\n");
@@ -98,16 +97,11 @@ static void put_engine_names(unsigned mask, isa_buf *out) {
     if (mask >> e & 1) isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_engines[e].name);
 }
 
-static void put_engines(unsigned op, isa_buf *out) {
-  isa_buf_puts(out, "  engines    ");
-  put_engine_names(isa_ops[op].engines, out);
-  /* The generation comes first: later generations keep all instructions of the earlier
-   * ones. */
-  isa_buf_printf(out, "\n  from       gen%u (", isa_ops[op].gen);
+/* Targets are named as well, because users pick a target rather than a generation. */
+void as_put_from(unsigned gen, isa_buf *out) {
+  isa_buf_printf(out, "  from       gen%u (", gen);
   for (unsigned t = 0, n = 0; t < ISA_NTARGETS; t++)
-    /* What the user gives to -t, so that no one has to know which generation a
-     * target is of. */
-    if (isa_targets[t].gen >= isa_ops[op].gen)
+    if (isa_targets[t].gen >= (int)gen)
       isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_targets[t].name);
   isa_buf_puts(out, ")\n");
 }
@@ -171,7 +165,7 @@ void as_put_kind(const isa_field *fd, isa_buf *out) {
    * as "at most". */
   case ISA_K_U8:
   case ISA_K_U16:
-  case ISA_K_U32: isa_buf_printf(out, ", at most %u", fd->arg); break;
+  case ISA_K_U32:
   case ISA_K_STEPS:
   case ISA_K_BYTES: isa_buf_printf(out, ", at most %u", fd->arg); break;
   /* The rest of the kinds has limits that are not of one field: a register's number, a
@@ -257,7 +251,10 @@ static void explain_op(unsigned op, isa_buf *out) {
   const isa_op_row *o = &isa_ops[op];
   put_syntax(op, out);
   isa_buf_printf(out, "  meaning    %s\n", o->meaning);
-  put_engines(op, out);
+  isa_buf_puts(out, "  engines    ");
+  put_engine_names(o->engines, out);
+  isa_buf_puts(out, "\n");
+  as_put_from(o->gen, out);
   isa_buf_printf(out, "  profiler   %s\n", o->profile_name);
   isa_buf_printf(out, "  status     %s\n",
                  o->status == ISA_DONE ? "built" : "assembled; a machine refuses it as not built");
@@ -335,11 +332,7 @@ static void explain_pseudo(int ps, isa_buf *out) {
     /* Two parts can share a slot, as the destination of one that is the source of the
      * next; it shows once. */
     if (s->owner != i) continue;
-    const char *before = n++ ? ", " : " ";
-    if (s->mode == ISA_MODE_P)
-      isa_buf_printf(out, "%s%s", before, s->name);
-    else
-      isa_buf_printf(out, s->mode == ISA_MODE_K ? "%s%s=..." : "%s[%s=...]", before, s->name);
+    isa_buf_printf(out, mode_format[s->mode], n++ ? ", " : " ", s->name);
   }
   isa_buf_puts(out, "\n  becomes    ");
   for (unsigned i = 0; i < st.nparts; i++)

@@ -9,15 +9,6 @@
 /* Names here are whole words; those of instructions are compared elsewhere. */
 static bool same(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-/* Targets are named as well, because users pick a target rather than a generation. */
-static void put_from(unsigned gen, isa_buf *out) {
-  isa_buf_printf(out, "  from       gen%u (", gen);
-  for (unsigned t = 0, n = 0; t < ISA_NTARGETS; t++)
-    if (isa_targets[t].gen >= (int)gen)
-      isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_targets[t].name);
-  isa_buf_puts(out, ")\n");
-}
-
 /* A list that goes on in further lines. */
 typedef struct list {
   const char *heading;
@@ -142,7 +133,7 @@ static bool explain_operator(const char *name, isa_buf *out) {
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (r->engines >> e & 1) put_item(&l, isa_engines[e].name, out);
   end_list(&l, out);
-  put_from(r->gen, out);
+  as_put_from(r->gen, out);
   /* Both may hold: an operator of the model only, and one that some machine refuses. */
   if (!r->in_hardware)
     isa_buf_puts(out, "  but        no hardware has it: an error without -w-no-hardware-op\n");
@@ -159,7 +150,7 @@ static bool explain_function(const char *name, isa_buf *out) {
                  r->table ? "from a table that is loaded before its first use" : "without a table");
   /* In decimal here, for people; the manual's table has the exact bits. */
   isa_buf_printf(out, "  valid      inputs from %g to %g\n", (double)r->lo, (double)r->hi);
-  put_from(r->gen, out);
+  as_put_from(r->gen, out);
   put_places(ISA_K_ACTF, -1, -1, out);
   return true;
 }

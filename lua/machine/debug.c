@@ -306,64 +306,69 @@ static int waits(lua_State *L) {
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
-/* Snapshots share memory among each other, so they are freed one by one. */
-typedef struct snapshot {
-  soma_snapshot *s; /* NULL: closed */
-  soma_time time;
-} snapshot;
-
 static int snapshot_close(lua_State *L) {
-  snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
+  lb_snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
+  soma_snapshot_free(s->of_run);
+  soma_world_snapshot_free(s->of_world);
   /* Zeroed, so that closing twice is fine. */
-  soma_snapshot_free(s->s);
-  *s = (snapshot){0};
+  *s = (lb_snapshot){0};
   return 0;
+}
+
+lb_snapshot *lb_new_snapshot(lua_State *L, soma_time time) {
+  lb_snapshot *s = lua_newuserdatauv(L, sizeof *s, 0);
+  *s = (lb_snapshot){.time = time};
+  luaL_setmetatable(L, SNAPSHOT_CLASS);
+  return s;
+}
+
+const lb_snapshot *lb_check_snapshot(lua_State *L, int arg, bool of_world) {
+  const lb_snapshot *s = luaL_checkudata(L, arg, SNAPSHOT_CLASS);
+  luaL_argcheck(L, s->of_run != NULL || s->of_world != NULL, arg, "the snapshot is closed");
+  luaL_argcheck(L, (s->of_world != NULL) == of_world, arg,
+                of_world ? "the snapshot is of a run, not of a world"
+                         : "the snapshot is of a world, not of a run");
+  return s;
+}
+
+/* s.bytes, s.time_ns, s:close() */
+static int snapshot_index(lua_State *L) {
+  const lb_snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
+  const char *key = luaL_checkstring(L, 2);
+  if (strcmp(key, "bytes") == 0)
+    lua_pushinteger(
+        L, (lua_Integer)(soma_snapshot_bytes(s->of_run) + soma_world_snapshot_bytes(s->of_world)));
+  else if (strcmp(key, "time_ns") == 0)
+    lua_pushnumber(L, (lua_Number)s->time * 1e-6);
+  else if (strcmp(key, "close") == 0)
+    lua_pushcfunction(L, snapshot_close);
+  else
+    return luaL_error(L, "a snapshot has no field '%s'", key);
+  return 1;
 }
 
 /* run:snapshot([earlier]): its state, for run:restore; it shares memory with an earlier one. */
 static int run_snapshot(lua_State *L) {
   lua_settop(L, 2);
   const lb_run *run = check_open(L, "snapshot");
-  const snapshot *before = lua_isnil(L, 2) ? NULL : luaL_checkudata(L, 2, SNAPSHOT_CLASS);
+  const lb_snapshot *before = lua_isnil(L, 2) ? NULL : lb_check_snapshot(L, 2, false);
   /* Pushed before it is filled, so that an error frees it. */
-  snapshot *s = lua_newuserdatauv(L, sizeof *s, 0);
-  *s = (snapshot){.time = lb_run_stats(run).time};
-  luaL_setmetatable(L, SNAPSHOT_CLASS);
-  soma_status status = soma_run_snapshot(run->r, before ? before->s : NULL, &s->s);
+  lb_snapshot *s = lb_new_snapshot(L, lb_run_stats(run).time);
+  soma_status status = soma_run_snapshot(run->r, before ? before->of_run : NULL, &s->of_run);
   if (status != SOMA_OK) return lb_fail(L, "snapshot", run->core->m, status);
   /* What is new in it, for the collector. */
-  lb_account(L, soma_snapshot_bytes(s->s));
+  lb_account(L, soma_snapshot_bytes(s->of_run));
   return 1;
-}
-
-/* Both kinds of snapshots have these three fields. */
-int lb_snapshot_field(lua_State *L, uint64_t bytes, soma_time time, lua_CFunction close) {
-  const char *key = luaL_checkstring(L, 2);
-  if (strcmp(key, "bytes") == 0)
-    lua_pushinteger(L, (lua_Integer)bytes);
-  else if (strcmp(key, "time_ns") == 0)
-    lua_pushnumber(L, (lua_Number)time * 1e-6);
-  else if (strcmp(key, "close") == 0)
-    lua_pushcfunction(L, close);
-  else
-    return luaL_error(L, "a snapshot has no field '%s'", key);
-  return 1;
-}
-
-static int snapshot_index(lua_State *L) {
-  const snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
-  return lb_snapshot_field(L, soma_snapshot_bytes(s->s), s->time, snapshot_close);
 }
 
 /* run:restore(snapshot): back to it, or forward. */
 static int run_restore(lua_State *L) {
   lua_settop(L, 2);
   lb_run *run = check_open(L, "restore");
-  const snapshot *s = luaL_checkudata(L, 2, SNAPSHOT_CLASS);
-  luaL_argcheck(L, s->s != NULL, 2, "the snapshot is closed");
+  const lb_snapshot *s = lb_check_snapshot(L, 2, false);
   /* Its trace would have the time twice. */
   if (run->trace != NULL) return luaL_error(L, "restore: a run that is recorded cannot go back");
-  soma_status status = soma_run_return(&run->r, s->s);
+  soma_status status = soma_run_return(&run->r, s->of_run);
   if (status != SOMA_OK) return lb_fail(L, "restore", run->core->m, status);
   /* A snapshot may be of the end. */
   run->ended = soma_run_ended(run->r) != 0;

@@ -201,8 +201,16 @@ void lb_run_detach(lb_run *run);
 soma_stats lb_run_stats(const lb_run *run);
 soma_stats lb_run_core_stats(const lb_run *run, unsigned core); /* core: below stats.cores */
 
-/* A field of a snapshot, of a run's or a world's: bytes, time_ns, close. */
-int lb_snapshot_field(lua_State *L, uint64_t bytes, soma_time time, lua_CFunction close);
+/* A state of a run or of a world that one can go back to (debug.c); both NULL: closed. */
+typedef struct lb_snapshot {
+  soma_snapshot *of_run;
+  soma_world_snapshot *of_world;
+  soma_time time;
+} lb_snapshot;
+/* Pushes one that has no state yet. */
+lb_snapshot *lb_new_snapshot(lua_State *L, soma_time time);
+/* An open one of a world, or of a run. */
+const lb_snapshot *lb_check_snapshot(lua_State *L, int arg, bool of_world);
 /* Stops, snapshots, a log (debug.c); what made the run pause, as a sequence. */
 extern const luaL_Reg lb_debug_methods[];
 /* Other functions of a run that the debugger in Lua needs. */

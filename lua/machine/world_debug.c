@@ -2,8 +2,6 @@
 
 #include "machine.h"
 
-#define SNAPSHOT_CLASS "soma.world_snapshot"
-
 void lb_add_stopped(lua_State *L, const lb_run *run, uint32_t r) {
   /* The runs of the world are in the table at 5. */
   lua_getfield(L, 5, "stopped");
@@ -60,48 +58,15 @@ static int world_until_time(lua_State *L) {
 
 /* ---- Snapshots ----------------------------------------------------------------------------- */
 
-typedef struct snapshot {
-  soma_world_snapshot *s; /* NULL: closed */
-  /* The time it is of, which the debugger asks for. */
-  soma_time time;
-} snapshot;
-
-static int snapshot_close(lua_State *L) {
-  snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
-  soma_world_snapshot_free(s->s);
-  /* Zeroed, so that closing twice is fine. */
-  *s = (snapshot){0};
-  return 0;
-}
-
-static int snapshot_index(lua_State *L) {
-  const snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
-  return lb_snapshot_field(L, soma_world_snapshot_bytes(s->s), s->time, snapshot_close);
-}
-
-static void push_class(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__gc", snapshot_close},
-                                  {"__close", snapshot_close},
-                                  {"__index", snapshot_index},
-                                  {NULL, NULL}};
-  /* Made when the first snapshot is. */
-  if (luaL_newmetatable(L, SNAPSHOT_CLASS)) luaL_setfuncs(L, meta, 0);
-}
-
 /* w:snapshot([earlier]): its state, for w:restore; it shares memory with an earlier one. */
 static int world_snapshot(lua_State *L) {
   lua_settop(L, 2);
   lb_world *x = lb_check_world(L, 1);
-  /* Another snapshot of the same world, of which unchanged memory is shared. */
-  const snapshot *before = lua_isnil(L, 2) ? NULL : luaL_checkudata(L, 2, SNAPSHOT_CLASS);
-  snapshot *s = lua_newuserdatauv(L, sizeof *s, 0);
-  *s = (snapshot){.time = soma_world_time(x->w)};
-  push_class(L);
-  lua_setmetatable(L, -2);
-  /* Fails without memory only after the object is there to free what it got. */
-  if (soma_world_keep(x->w, before ? before->s : NULL, &s->s) != SOMA_OK)
+  const lb_snapshot *before = lua_isnil(L, 2) ? NULL : lb_check_snapshot(L, 2, true);
+  lb_snapshot *s = lb_new_snapshot(L, soma_world_time(x->w));
+  if (soma_world_keep(x->w, before ? before->of_world : NULL, &s->of_world) != SOMA_OK)
     return lb_world_fail(L, "snapshot", x);
-  lb_account(L, soma_world_snapshot_bytes(s->s));
+  lb_account(L, soma_world_snapshot_bytes(s->of_world));
   return 1;
 }
 
@@ -125,8 +90,7 @@ static int world_restore(lua_State *L) {
   lua_settop(L, 2);
   /* Neither a running world nor a closed one goes back. */
   lb_world *x = lb_check_world(L, 1);
-  const snapshot *s = luaL_checkudata(L, 2, SNAPSHOT_CLASS);
-  luaL_argcheck(L, s->s != NULL, 2, "the snapshot is closed");
+  const lb_snapshot *s = lb_check_snapshot(L, 2, true);
   lua_settop(L, 4);
   if (lua_getiuservalue(L, 1, LB_WORLD_RUNS) != LUA_TTABLE)
     return luaL_error(L, "restore: the world has not been started");
@@ -134,9 +98,8 @@ static int world_restore(lua_State *L) {
     /* A recorder cannot take back what it has written down. */
     if (x->cores[r]->traces)
       return luaL_error(L, "restore: a world that is recorded cannot go back");
-  soma_status status = soma_world_return(x->w, s->s);
-  /* Then the world stands where it stood, and so do its runs; other failures have broken it.
-   * Otherwise each run has to be asked for anew. */
+  soma_status status = soma_world_return(x->w, s->of_world);
+  /* Then the world stands where it stood, and so do its runs; other failures have broken it. */
   bool kept = status == SOMA_OK || status == SOMA_ARG || status == SOMA_BUSY;
   for (uint32_t r = 0; r < x->ranks && (status == SOMA_OK || !kept); r++)
     renew(L, r, soma_world_run(x->w, r));

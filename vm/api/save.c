@@ -332,10 +332,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
   soma_status status = check_header(m, data, n);
   if (status != SOMA_OK) return status;
-  vm_saver s = {.at = (const uint8_t *)data + HEADER,
-                .end = (const uint8_t *)data + n,
-                .reads = true,
-                .err = &e};
+  vm_saver s = vm_saver_of((const uint8_t *)data + HEADER, n - HEADER, &e);
   status = read_program(m, &s, p);
   soma_run *r = status == SOMA_OK ? vm_pages_new(&m->al, sizeof *r) : NULL;
   /* Its addresses become free for the new run. */
@@ -401,10 +398,7 @@ soma_status soma_run_restore(soma_run **run, const void *data, size_t n) {
   soma_status status = check_restorable(*run);
   if (status == SOMA_OK) status = check_header(m, data, n);
   if (status != SOMA_OK) return status;
-  vm_saver s = {.at = (const uint8_t *)data + HEADER,
-                .end = (const uint8_t *)data + n,
-                .reads = true,
-                .err = &e};
+  vm_saver s = vm_saver_of((const uint8_t *)data + HEADER, n - HEADER, &e);
   status = same_program(*run, &s);
   return status == SOMA_OK ? soma_state_read(run, &s, NULL) : status;
 }

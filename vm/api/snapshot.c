@@ -290,12 +290,10 @@ static soma_snapshot *snapshot_of(soma_run *r, const soma_snapshot *before) {
 /* Reads s by w, of which the caller sets the run: the one before, whose blocks may be lent. */
 static vm_saver reader_of(const soma_snapshot *s, walk *w, isa_error *e) {
   w->s = (soma_snapshot *)(uintptr_t)s;
-  return (vm_saver){.at = (const uint8_t *)s->state.data,
-                    .end = (const uint8_t *)s->state.data + s->state.len,
-                    .reads = true,
-                    .err = e,
-                    .pages = give,
-                    .pages_ud = w};
+  vm_saver saver = vm_saver_of(s->state.data, s->state.len, e);
+  saver.pages = give;
+  saver.pages_ud = w;
+  return saver;
 }
 
 soma_status soma_run_snapshot(soma_run *r, const soma_snapshot *before, soma_snapshot **out) {
@@ -416,10 +414,7 @@ static soma_status go_back(soma_world *w, const soma_world_snapshot *s, back *b,
   if (status == SOMA_OK) status = soma_world_connect(w, false);
   for (uint32_t r = 0; r < s->ranks && status == SOMA_OK; r++)
     status = soma_read_walk(&b[r].s, w->ranks[r].run);
-  vm_saver links = {.at = (const uint8_t *)s->links.data,
-                    .end = (const uint8_t *)s->links.data + s->links.len,
-                    .reads = true,
-                    .err = e};
+  vm_saver links = vm_saver_of(s->links.data, s->links.len, e);
   if (status == SOMA_OK) vm_world_walk_links(&w->w, &links);
   if (links.failed) status = (soma_status)e->status;
   for (uint32_t r = 0; r < s->ranks && status == SOMA_OK; r++)

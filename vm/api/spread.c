@@ -264,7 +264,7 @@ static void walk_rest(vm_saver *s, vm_run *run) {
 static bool take_rest(void *ud, uint32_t process, const uint8_t *at, uint64_t n) {
   isa_error e = {0};
   (void)process;
-  vm_saver s = {.at = at, .end = at + n, .reads = true, .err = &e};
+  vm_saver s = vm_saver_of(at, n, &e);
   if (n) walk_rest(&s, ud);
   return !s.failed;
 }

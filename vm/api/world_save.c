@@ -155,10 +155,7 @@ soma_status soma_world_save(soma_world *w, void **data, size_t *n) {
 
 static vm_saver reader(const void *data, size_t n, isa_error *e) {
   *e = (isa_error){.status = ISA_FORMAT};
-  return (vm_saver){.at = (const uint8_t *)data + SOMA_FILE_HEADER,
-                    .end = (const uint8_t *)data + n,
-                    .reads = true,
-                    .err = e};
+  return vm_saver_of((const uint8_t *)data + SOMA_FILE_HEADER, n - SOMA_FILE_HEADER, e);
 }
 
 soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o) {

@@ -39,8 +39,22 @@ void vm_rec_cell_u64(table *w, const char *name, uint64_t v) {
 }
 
 /* A value that a row does not have: an empty cell, or null. */
-void vm_rec_cell_none(table *w, const char *name) {
+static void cell_none(table *w, const char *name) {
   if (cell(w, name) && w->mode == VM_REC_JSON_ROW) isa_buf_puts(&w->out.b, "null");
+}
+
+void vm_rec_cell_if(table *w, const char *name, bool known, uint64_t v) {
+  if (known)
+    vm_rec_cell_u64(w, name, v);
+  else
+    cell_none(w, name);
+}
+
+void vm_rec_text_if(table *w, const char *name, const char *s) {
+  if (s)
+    vm_rec_cell_str(w, name, s);
+  else
+    cell_none(w, name);
 }
 
 /* A time in units of 10^digits fs. */
@@ -111,39 +125,23 @@ static const char *queue_text(table *w, const vm_rec_event *v) {
   return isa_buf_str(&w->text);
 }
 
-/* The transfer that a trigger started.
- * Columns of a trigger's transfer in the table of instructions. */
+/* Columns of the transfer that a trigger started; v: NULL of an instruction that starts none. */
 static void trigger_cells(table *w, uint32_t i, const vm_rec_event *v) {
-  const isa_core *core = &w->t.p->cores[v->core];
-  const vm_rec_transfer *x = &w->transfers.v[w->transfers.of[i]];
-  uint32_t rings = v->id < core->nqueues ? core->queues[v->id].rings : 0;
-  vm_rec_cell_u64(w, "packet_aggregation_id", w->transfers.of[i]);
-  vm_rec_cell_str(w, "queue_name", queue_text(w, v));
+  const isa_core *core = v ? &w->t.p->cores[v->core] : NULL;
+  const vm_rec_transfer none = {0}, *x = v ? &w->transfers.v[w->transfers.of[i]] : &none;
+  bool signals = v && vm_rec_trigger_signals(v);
   /* Shares may be left out by the recorder's filter: then their times are not known. */
-  if (x->shares) {
-    vm_rec_cell_u64(w, "dma_trigger_start_ts", x->start / VM_NS);
-    vm_rec_cell_u64(w, "dma_trigger_end_ts", x->end / VM_NS);
-    vm_rec_cell_u64(w, "dma_wait_time_ns",
-                    x->start > v->end ? x->start / VM_NS - v->end / VM_NS : 0);
-  } else {
-    vm_rec_cell_none(w, "dma_trigger_start_ts");
-    vm_rec_cell_none(w, "dma_trigger_end_ts");
-    vm_rec_cell_none(w, "dma_wait_time_ns");
-  }
-  if (vm_rec_trigger_signals(v)) {
-    vm_rec_cell_str(w, "semaphore_id", sem_text(w, vm_rec_signal_core(v), v->value % ISA_NSEMS));
-    vm_rec_cell_u64(w, "semaphore_increment", rings);
-  } else {
-    vm_rec_cell_none(w, "semaphore_id");
-    vm_rec_cell_none(w, "semaphore_increment");
-  }
-}
-
-static void no_trigger_cells(table *w) {
-  static const char *const names[] = {
-      "packet_aggregation_id", "queue_name",   "dma_trigger_start_ts", "dma_trigger_end_ts",
-      "dma_wait_time_ns",      "semaphore_id", "semaphore_increment"};
-  for (size_t k = 0; k < sizeof names / sizeof *names; k++) vm_rec_cell_none(w, names[k]);
+  bool timed = x->shares > 0;
+  vm_rec_cell_if(w, "packet_aggregation_id", v, v ? w->transfers.of[i] : 0);
+  vm_rec_text_if(w, "queue_name", v ? queue_text(w, v) : NULL);
+  vm_rec_cell_if(w, "dma_trigger_start_ts", timed, x->start / VM_NS);
+  vm_rec_cell_if(w, "dma_trigger_end_ts", timed, x->end / VM_NS);
+  vm_rec_cell_if(w, "dma_wait_time_ns", timed,
+                 v && x->start > v->end ? x->start / VM_NS - v->end / VM_NS : 0);
+  vm_rec_text_if(w, "semaphore_id",
+                 signals ? sem_text(w, vm_rec_signal_core(v), v->value % ISA_NSEMS) : NULL);
+  vm_rec_cell_if(w, "semaphore_increment", signals,
+                 core && v->id < core->nqueues ? core->queues[v->id].rings : 0);
 }
 
 static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
@@ -164,10 +162,7 @@ static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
   /* The number of the event, with which the other tables name it. */
   vm_rec_cell_str(w, "nki_source_location", vm_rec_place_text(w, v));
   vm_rec_cell_exact(w, v->start, v->end);
-  if (v->kind == VM_EV_TRIGGER && v->id < ISA_MAX_QUEUES)
-    trigger_cells(w, i, v);
-  else
-    no_trigger_cells(w);
+  trigger_cells(w, i, v->kind == VM_EV_TRIGGER && v->id < ISA_MAX_QUEUES ? v : NULL);
 }
 
 static const char *queue_type(const table *w, unsigned core, unsigned queue) {
@@ -192,10 +187,7 @@ static void packet_row(table *w, uint32_t id, const packet *k) {
   vm_rec_cell_u64(w, "pcore_idx", k->core);
   vm_rec_cell_u64(w, "id", id);
   vm_rec_cell_u64(w, "packet_idx", k->ring);
-  if (k->transfer)
-    vm_rec_cell_u64(w, "packet_aggregation_id", k->transfer - 1);
-  else
-    vm_rec_cell_none(w, "packet_aggregation_id");
+  vm_rec_cell_if(w, "packet_aggregation_id", k->transfer, k->transfer - 1);
   vm_rec_cell_u64(w, "engine_idx", k->ring);
   vm_rec_cell_u64(w, "read_bytes", k->bytes);
   vm_rec_cell_u64(w, "write_bytes", k->bytes);

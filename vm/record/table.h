@@ -16,9 +16,10 @@ typedef struct vm_rec_table {
   bool first; /* cell of the row */
 } vm_rec_table;
 
-/* A cell, of which a header has only the name. none: an empty one, or null. */
+/* A cell, of which a header has only the name. _if: an empty one, or null, of what is not known. */
 void vm_rec_cell_u64(vm_rec_table *w, const char *name, uint64_t v);
-void vm_rec_cell_none(vm_rec_table *w, const char *name);
+void vm_rec_cell_if(vm_rec_table *w, const char *name, bool known, uint64_t v);
+void vm_rec_text_if(vm_rec_table *w, const char *name, const char *s);
 void vm_rec_cell_ratio(vm_rec_table *w, const char *name, double num, double den);
 void vm_rec_cell_str(vm_rec_table *w, const char *name, const char *s);
 /* start_ts and similar columns: whole nanoseconds, so that end - start is the duration; start_fs

@@ -81,17 +81,12 @@ static void op_row(vm_rec_table *w, const soma_collective *c, uint32_t id) {
     vm_rec_cell_ratio(w, "algorithm_bandwidth", c->algbw * 1e9, 1);
     vm_rec_cell_ratio(w, "bus_bandwidth", c->busbw * 1e9, 1);
   } else {
-    vm_rec_cell_none(w, "algorithm_bandwidth");
-    vm_rec_cell_none(w, "bus_bandwidth");
+    vm_rec_text_if(w, "algorithm_bandwidth", NULL);
+    vm_rec_text_if(w, "bus_bandwidth", NULL);
   }
   vm_rec_cell_u64(w, "trigger_start_ts", c->issued / VM_NS);
-  if (u.group >= 0) {
-    vm_rec_cell_u64(w, "replica_group_id", (uint64_t)u.group);
-    vm_rec_cell_str(w, "replica_group", lists_text(w, &w->t.p->groups[u.group]));
-  } else {
-    vm_rec_cell_none(w, "replica_group_id");
-    vm_rec_cell_none(w, "replica_group");
-  }
+  vm_rec_cell_if(w, "replica_group_id", u.group >= 0, (uint64_t)u.group);
+  vm_rec_text_if(w, "replica_group", u.group >= 0 ? lists_text(w, &w->t.p->groups[u.group]) : NULL);
   vm_rec_cell_u64(w, "pcore_idx", c->core);
   vm_rec_event at = {
       .kind = VM_EV_INSN, .engine = c->engine & 255, .core = c->core & 1, .pc = c->pc};
@@ -210,10 +205,7 @@ static void instruction_row(vm_rec_table *w, const places *x, const vm_rec_event
   vm_rec_cell_u64(w, "core_idx", v->engine - (unsigned)ISA_NENGINES);
   vm_rec_cell_str(w, "description", in ? isa_ops[in->op].name : "?");
   vm_rec_cell_str(w, "trigger_engine", isa_engines[of.engine].name);
-  if (c || w->mode == VM_REC_HEADER)
-    vm_rec_cell_u64(w, "trigger_start_ts", c ? c->issued / VM_NS : 0);
-  else
-    vm_rec_cell_none(w, "trigger_start_ts");
+  vm_rec_cell_if(w, "trigger_start_ts", c, c ? c->issued / VM_NS : 0);
   vm_rec_cell_str(w, "kind", v->kind == VM_EV_WAIT ? "wait" : "trigger");
   vm_rec_cell_str(w, "operands", in ? vm_rec_operands(&w->t, v) : "");
   vm_rec_cell_u64(w, "pc", v->pc);
