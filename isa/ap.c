@@ -43,17 +43,6 @@ bool isa_ap_extent(const isa_ap *ap, int64_t *lo, int64_t *hi) {
   return true;
 }
 
-/* The innermost dimension counts fastest. */
-int64_t isa_ap_at(const isa_ap *ap, uint64_t i) {
-  uint64_t at = 0; /* unsigned: a pattern that overflows is refused elsewhere, and wraps here */
-  for (unsigned d = ap->ndim; d-- > 0;) {
-    uint64_t n = ap->dim[d].num > 0 ? ap->dim[d].num : 1;
-    at += (uint64_t)ap->dim[d].step * (i % n);
-    i /= n;
-  }
-  return (int64_t)(at * isa_dtype_bytes(ap->dtype));
-}
-
 void isa_ap_merge(const isa_ap *ap, isa_ap *out) {
   isa_ap r = *ap;
   *out = r;

@@ -472,8 +472,6 @@ static inline bool isa_op_ends(unsigned op) {
 /* True when the instruction runs in the sequencer itself, without the data path or a DMA. */
 static inline bool isa_op_is_control(unsigned op) { return isa_ops[op].runs <= ISA_RUNS_TRIG; }
 
-/* Nearest name in a table by edit distance, for "did you mean"; NULL if none is near. */
-const char *isa_op_nearest(const char *name, size_t n);
 /* Edit distance of two names, at most limit + 1. Shared by every did-you-mean. */
 unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, unsigned limit);
 
@@ -520,8 +518,6 @@ uint64_t isa_ap_elems(const isa_ap *ap);
 /* Lowest and one past the highest byte touched relative to ap->offset, dynamic offsets taken as
  * 0: lo <= 0 < hi. False when that overflows int64. */
 bool isa_ap_extent(const isa_ap *ap, int64_t *lo, int64_t *hi);
-/* Byte offset, relative to ap->offset, of element i in row-major order. */
-int64_t isa_ap_at(const isa_ap *ap, uint64_t i);
 /* Writes the same pattern with adjacent dimensions merged where that keeps the order, unit
  * dimensions dropped (at least one dimension is left). */
 void isa_ap_merge(const isa_ap *ap, isa_ap *out);

@@ -337,18 +337,3 @@ unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, u
   }
   return row[nb] <= limit ? row[nb] : limit + 1;
 }
-
-const char *isa_op_nearest(const char *name, size_t n) {
-  /* A word of three letters is near to almost all others of three: one change is enough
-   * there. */
-  unsigned best = n < 4 ? 2 : 3; /* one past the largest distance that still helps */
-  const char *found = NULL;
-  for (int i = 0; i < ISA_NOPS; i++) {
-    unsigned d = isa_edit_distance(isa_ops[i].name, strlen(isa_ops[i].name), name, n, best - 1);
-    if (d < best) {
-      best = d;
-      found = isa_ops[i].name;
-    }
-  }
-  return found;
-}

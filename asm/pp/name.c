@@ -36,11 +36,6 @@ const char *as_pp_lower(as_pp *pp, const char *name) {
   return m->lower->text;
 }
 
-/* Interned names are equal when they are one pointer. */
-bool as_pp_same_name(as_pp *pp, const char *a, const char *b, bool nocase) {
-  return a == b || (nocase && as_pp_lower(pp, a) == as_pp_lower(pp, b));
-}
-
 as_pp_define *as_pp_find_define(as_pp *pp, const char *name) {
   as_macros *m = as_name_of(name)->macros;
   /* An alias leads to another name, which may be one as well. */

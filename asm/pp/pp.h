@@ -157,7 +157,7 @@ struct as_pp {
   as_pp_frame *frames[PP_MAX_DEPTH + PP_MAX_INCLUDE + 2];
   uint32_t nframes, nmacros, nfiles; /* open: all, macros and %reps, files */
   as_pp_cond *conds;
-  uint32_t nconds, cap_conds;
+  uint32_t nconds;
   as_pp_context *context;
   as_macros *names; /* all that have a meaning */
   bool any_nocase;
@@ -220,7 +220,6 @@ const as_macros *as_pp_word(as_pp *pp, const char *name);
 as_pp_define *as_pp_find_define(as_pp *pp, const char *name);
 as_pp_macro *as_pp_find_macro(as_pp *pp, const char *name);
 const char *as_pp_lower(as_pp *pp, const char *name);
-bool as_pp_same_name(as_pp *pp, const char *a, const char *b, bool nocase);
 /* The form of a define with nparams parameters (-1: without parentheses), a new one when there is
  * none; NULL after an error when the name has the other kind (define.c). */
 as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase);

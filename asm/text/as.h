@@ -283,9 +283,6 @@ typedef void (*as_list_fn)(as_job *j, as_pos pos);
 bool as_expr(as_cur *c, as_val *out);
 /* The same, and the result must be an integer. */
 bool as_expr_int(as_cur *c, int64_t *out);
-/* as_expr, but an unknown name is not reported: *unknown is that token, else NULL. For what may
- * refer forward. */
-bool as_expr_try(as_cur *c, as_val *out, const as_tok **unknown);
 
 /* ---- The job ------------------------------------------------------------------------------ */
 

@@ -9,7 +9,6 @@ enum { MAX_DEPTH = 200, MAX_ARGS = 16 };
 
 typedef struct eval {
   as_cur *c;
-  const as_tok **unknown; /* as_expr_try: where an unknown name goes */
   unsigned depth;
   unsigned dead; /* > 0: the side of && || ?: that does not count is only parsed */
 } eval;
@@ -350,13 +349,8 @@ static int builtin(eval *e, const as_tok *name, as_val *out) {
   return 1;
 }
 
-/* as_expr_try: the caller asks whether the value is known yet. */
 static bool unknown_name(eval *e, const as_tok *name) {
   as_job *j = e->c->j;
-  if (e->unknown) {
-    if (!*e->unknown) *e->unknown = name;
-    return false;
-  }
   const char *near = j->name_near ? j->name_near(j, name->text, name->len) : NULL;
   as_error(j, name->pos, name->len,
            near ? "`%s` is not defined; did you mean `%s`?" : "`%s` is not defined", name->text,
@@ -561,13 +555,6 @@ static bool whole(eval *e, as_val *out) {
 bool as_expr(as_cur *c, as_val *out) {
   eval e = {.c = c};
   *out = (as_val){0};
-  return whole(&e, out);
-}
-
-bool as_expr_try(as_cur *c, as_val *out, const as_tok **unknown) {
-  eval e = {.c = c, .unknown = unknown};
-  *out = (as_val){0};
-  *unknown = NULL;
   return whole(&e, out);
 }
 

@@ -313,15 +313,15 @@ local function make_options(o)
 end
 local function make_core(o) return soma.core(make_options(o)) end
 
--- Saves a run that has been stopped, if that was asked for.
-local function keep(run, o)
+-- Saves a run or a world that has been stopped, if that was asked for.
+local function keep(run, o, what)
   local file = o["--save"]
   -- Saving may raise an error or give one.
   if not file then return end
   local ok, done, message = pcall(run.save, run, file)
-  if not ok then return complain(without_place(done)) end
-  if not done then return complain(message) end
-  if not (o["--debug"] and o["--quiet"]) then io.stderr:write("soma: the run is saved; continue with: soma --resume ", file, "\n") end
+  if not ok or not done then return complain(without_place(ok and message or done)) end
+  if o["--debug"] and o["--quiet"] then return end
+  io.stderr:write("soma: the ", what or "run", " is saved; continue with: soma --resume ", file, "\n")
 end
 
 -- The debugger; what the run has given is saved when it has come to its end there.
@@ -466,7 +466,7 @@ local function main()
   o.costs, message = read_costs(o)
   if o.costs == false then return complain(message) end
   if o["--resume"] then
-    if is_world(o["--resume"]) then return host.part("ranks", data, complain, bad_usage, make_options(o), timeline)(nil, o) end
+    if is_world(o["--resume"]) then return host.part("ranks", data, complain, bad_usage, make_options(o), timeline, keep, SHOWN)(nil, o) end
     if o["--target"] then return bad_usage "--target does not go with --resume of a run: it has its machine; a world of a hypothetical one needs it" end
     return resume(o)
   end
@@ -481,7 +481,7 @@ local function main()
     if message then return complain(message) end
     if o["--lint"] then return 0 end
   end
-  if o["--ranks"] then return host.part("ranks", data, complain, bad_usage, make_options(o), timeline)(prog, o) end
+  if o["--ranks"] then return host.part("ranks", data, complain, bad_usage, make_options(o), timeline, keep, SHOWN)(prog, o) end
   message = data.name_whole_files(prog, o)
   if message then return complain(message) end
   message = data.check_names(prog, o)

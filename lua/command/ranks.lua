@@ -1,6 +1,6 @@
 -- soma --ranks N: a program on a world of ranks. Gets where data are, how to complain, the options of each
--- rank's core, and what gives the timeline of a run.
-local data, complain, bad_usage, core_options, timeline = ...
+-- rank's core, what gives the timeline of a run and saves a world, and how many findings are shown, unless all are asked for.
+local data, complain, bad_usage, core_options, timeline, keep, SHOWN = ...
 local soma = require "soma"
 
 local ROWS <const> = 32 -- of collectives, that are printed
@@ -121,8 +121,6 @@ local function report(world, runs, o)
   put_links(out, runs.links)
 end
 
-local SHOWN <const> = 3 -- findings, unless all are asked for
-
 -- What stopped the world: findings of checks, each once, or a fault, after which come what had been found before it.
 local function put_fault(runs, all)
   local n = #runs.findings
@@ -194,16 +192,6 @@ local function draw(runs, o, of)
   return not ok and message or nil
 end
 
--- Saves a world that has been stopped, if that was asked for.
-local function keep(world, o)
-  local file = o["--save"]
-  if not file then return end
-  local ok, done, message = pcall(world.save, world, file)
-  if not ok or not done then return complain(data.without_place(ok and message or done)) end
-  if o["--debug"] and o["--quiet"] then return end
-  io.stderr:write("soma: the world is saved; continue with: soma --resume ", file, "\n")
-end
-
 -- Each rank by its own names.
 local function save_outputs(runs, o, of)
   for r = 0, o["--ranks"] - 1 do
@@ -220,13 +208,13 @@ local function finish(world, done, runs, o, of, try)
     runs = data.without_place(runs):gsub("^run: ", "")
     complain(runs)
     if not runs:find("interrupted", 1, true) then return 1 end
-    keep(world, o)
+    keep(world, o, "world")
     return 130
   end
   -- After a fault nothing is saved but the world, when that can go on.
   if runs.fault then
     put_fault(runs, o["--all-findings"])
-    if runs.kind == "limit" or runs.kind == "stopped" then keep(world, o) end
+    if runs.kind == "limit" or runs.kind == "stopped" then keep(world, o, "world") end
     message = draw(runs, o, of)
     if message then complain(message) end
     return runs.kind == "stopped" and 130 or 1
@@ -259,7 +247,7 @@ end
 local function debug_world(world, runs, o, of)
   local ok, message = pcall(world.debug, world, {script = o["-x"], sources = o["--source"]})
   if not ok then return complain(data.without_place(message)) end
-  if not runs.fault then keep(world, o) end
+  if not runs.fault then keep(world, o, "world") end
   if next(o["--out"]) == nil and #o["--out whole"] == 0 then return 0 end
   -- All ranks end together, so that the first tells.
   if runs.fault or not runs[0].ended then return complain "--out: the world has not ended; nothing is saved" end

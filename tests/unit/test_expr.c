@@ -268,35 +268,6 @@ static void depth(void **state) {
   check_error(text, "1:200: error: the expression is nested deeper than 200\n");
 }
 
-/* An unknown name is handed back instead of reported; other errors are reported still. */
-static void forward(void **state) {
-  (void)state;
-  static const struct {
-    const char *text, *unknown;
-    uint32_t errors;
-  } cases[] = {{"1 + later * 2", "later", 0}, {"n", NULL, 0}, {"1/0", NULL, 1}};
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    job t;
-    job_open(&t, NULL);
-    t.j.name_value = names;
-    as_diag_open(&t.j);
-    as_lex lx;
-    as_toks line = {0};
-    as_lex_open(&t.j, as_src_text(&t.j, "t.s", cases[i].text, strlen(cases[i].text)), &lx);
-    as_lex_line(&lx, &line);
-    as_cur c = {&t.j, line.v};
-    as_val v;
-    const as_tok *unknown;
-    assert_int_equal(as_expr_try(&c, &v, &unknown), !cases[i].unknown && !cases[i].errors);
-    if (cases[i].unknown)
-      assert_string_equal(unknown->text, cases[i].unknown);
-    else
-      assert_null(unknown);
-    assert_int_equal(t.r.nerrors, cases[i].errors);
-    job_close(&t);
-  }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(precedence),
@@ -309,7 +280,6 @@ int main(void) {
       cmocka_unit_test(errors),
       cmocka_unit_test(stops),
       cmocka_unit_test(depth),
-      cmocka_unit_test(forward),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
