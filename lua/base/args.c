@@ -311,7 +311,7 @@ void lb_load_later(lua_State *L, int into, const char *names) {
 /* The class is left in the registry. */
 void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods) {
   luaL_newmetatable(L, name);
-  luaL_setfuncs(L, meta, 0);
+  if (meta != NULL) luaL_setfuncs(L, meta, 0);
   if (methods != NULL) {
     lua_newtable(L);
     luaL_setfuncs(L, methods, 0);
@@ -320,6 +320,20 @@ void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_R
   /* So that a script cannot change the methods of all objects. */
   lua_pushliteral(L, "protected");
   lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+}
+
+void lb_object(lua_State *L, const char *name, const luaL_Reg *meta, lua_CFunction index,
+               const luaL_Reg *const *lists) {
+  lb_class(L, name, meta, NULL);
+  luaL_getmetatable(L, name);
+  lua_newtable(L);
+  for (; *lists != NULL; lists++) luaL_setfuncs(L, *lists, 0);
+  lua_pushfstring(L, "%s methods", name);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, LUA_REGISTRYINDEX);
+  lua_pushcclosure(L, index, 1);
+  lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
 }
 

@@ -86,8 +86,14 @@ void lb_set_number(lua_State *L, const char *key, double v);
 void lb_set_flag(lua_State *L, const char *key, bool v);
 void lb_set_text(lua_State *L, const char *key, const char *v);
 void lb_set_words(lua_State *L, const char *key, const char *v);
-/* Registers a metatable of that name with these methods in __index; leaves nothing. */
+/* Registers a metatable of that name with these methods in __index; leaves nothing. meta and
+ * methods may be NULL. */
 void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods);
+/* The same where fields are worked out: `index` is __index, and has the table of methods as its
+ * upvalue. They are those of all lists, to NULL; others may be added to "NAME methods" in the
+ * registry. */
+void lb_object(lua_State *L, const char *name, const luaL_Reg *meta, lua_CFunction index,
+               const luaL_Reg *const *lists);
 /* Seconds of the host's clock, which only goes forward. */
 double lb_host_seconds(void);
 

@@ -514,14 +514,8 @@ void lk_add_views(lua_State *L) {
                                      {"bound", view_bound},
                                      {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
-  lb_class(L, VIEW, meta, NULL);
-  luaL_getmetatable(L, VIEW);
-  lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
-  lua_pushcclosure(L, view_index, 1);
+  lb_object(L, VIEW, meta, view_index, (const luaL_Reg *const[]){methods, NULL});
   /* Registers and affine values are tables of view.lua, known here by their metatables. */
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
   luaL_newmetatable(L, REGISTER);
   lua_setfield(L, -2, "Register");
   luaL_newmetatable(L, AFFINE);

@@ -492,12 +492,5 @@ void lb_open_core(lua_State *L) {
                                      {"register", core_register},
                                      {"set_register", core_set_register},
                                      {NULL, NULL}};
-  lb_class(L, LB_CORE, meta, NULL);
-  /* The class has no methods by itself: core_index looks them up after the fields. */
-  luaL_getmetatable(L, LB_CORE);
-  lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
-  lua_pushcclosure(L, core_index, 1);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
+  lb_object(L, LB_CORE, meta, core_index, (const luaL_Reg *const[]){methods, NULL});
 }

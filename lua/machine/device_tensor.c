@@ -438,16 +438,10 @@ void lb_open_device(lua_State *L) {
                                      {"get", tensor_get},
                                      {"fill", tensor_fill},
                                      {NULL, NULL}};
-  lb_class(L, LB_DEVICE_TENSOR, meta, NULL);
-  luaL_getmetatable(L, LB_DEVICE_TENSOR);
-  lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
   /* Views are made by the methods that host tensors have. */
-  luaL_setfuncs(L, lt_view_methods, 0);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, LUA_REGISTRYINDEX, LB_DEVICE_METHODS); /* for methods in Lua */
-  lua_pushcclosure(L, device_index, 1);
-  lua_setfield(L, -2, "__index");
+  static const luaL_Reg *const lists[] = {methods, lt_view_methods, NULL};
+  lb_object(L, LB_DEVICE_TENSOR, meta, device_index, lists);
+  luaL_getmetatable(L, LB_DEVICE_TENSOR);
   lua_pushliteral(L, "tensor on a device: use t:to \"cpu\"");
   lua_setfield(L, -2, "__name"); /* what messages about wrong arguments call it */
   lua_pop(L, 1);

@@ -141,7 +141,6 @@ void lb_drop_constants(lua_State *L) {
 }
 
 void lb_open_hbm(lua_State *L) {
-  static const luaL_Reg meta[] = {{NULL, NULL}};
   static const luaL_Reg methods[] = {{"stats", hbm_stats}, {"list", hbm_list}, {NULL, NULL}};
-  lb_class(L, HBM_CLASS, meta, methods);
+  lb_class(L, HBM_CLASS, NULL, methods);
 }

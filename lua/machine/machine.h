@@ -12,8 +12,8 @@
 #define LB_PROGRAM "soma.program"
 #define LB_CORE "soma.core"
 #define LB_RUN "soma.run"
-#define LB_READABLE "soma.readable"       /* the metatable of tables that print as text */
-#define LB_RUN_METHODS "soma.run methods" /* in the registry: the table of its methods */
+#define LB_READABLE "soma.readable"      /* the metatable of tables that print as text */
+#define LB_RUN_METHODS LB_RUN " methods" /* in the registry: the table of its methods */
 
 typedef struct lb_program {
   soma_program *p;
@@ -109,7 +109,7 @@ lb_run *lb_check_run(lua_State *L, int arg);
  */
 
 #define LB_WORLD "soma.world"
-#define LB_WORLD_METHODS "soma.world methods" /* in the registry: their table */
+#define LB_WORLD_METHODS LB_WORLD " methods" /* in the registry: their table */
 typedef struct lb_world {
   soma_world *w; /* NULL after close */
   uint32_t ranks;
@@ -143,7 +143,7 @@ extern const luaL_Reg lb_world_debug_methods[];
  */
 
 #define LB_DEVICE_TENSOR "soma.device_tensor"
-#define LB_DEVICE_METHODS "soma.device_tensor methods" /* in the registry: their table */
+#define LB_DEVICE_METHODS LB_DEVICE_TENSOR " methods" /* in the registry: their table */
 typedef struct lb_device_tensor lb_device_tensor;
 /* The tensor at arg when it is on a device, else NULL. */
 lb_device_tensor *lb_test_device_tensor(lua_State *L, int arg);

@@ -167,7 +167,6 @@ static int memory_write(lua_State *L) {
 }
 
 void lb_open_memory(lua_State *L) {
-  static const luaL_Reg meta[] = {{NULL, NULL}};
   static const luaL_Reg methods[] = {{"read", memory_read}, {"write", memory_write}, {NULL, NULL}};
-  lb_class(L, MEMORY_CLASS, meta, methods);
+  lb_class(L, MEMORY_CLASS, NULL, methods);
 }

@@ -584,16 +584,7 @@ void lb_open_run(lua_State *L) {
       {"step", run_step},          {"step_event", run_step_event}, {"until_time", run_until_time},
       {"continue", run_continue},  {"fetch", run_fetch},           {"save", run_save},
       {"summary", lb_run_summary}, {"close", run_close},           {NULL, NULL}};
-  lb_class(L, LB_RUN, meta, NULL);
-  luaL_getmetatable(L, LB_RUN);
-  lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
-  luaL_setfuncs(L, lb_trace_methods, 0);
-  luaL_setfuncs(L, lb_debug_methods, 0);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, LUA_REGISTRYINDEX, LB_RUN_METHODS); /* for methods in Lua */
-  luaL_setfuncs(L, lb_profile_methods, 0);
-  lua_pushcclosure(L, run_index, 1);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
+  static const luaL_Reg *const lists[] = {methods, lb_trace_methods, lb_debug_methods,
+                                          lb_profile_methods, NULL};
+  lb_object(L, LB_RUN, meta, run_index, lists);
 }

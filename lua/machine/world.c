@@ -571,21 +571,9 @@ void lb_open_world(lua_State *L) {
                                      {"delay_rank", world_delay_rank},
                                      {"close", world_close},
                                      {NULL, NULL}};
-  lb_class(L, LB_WORLD, meta, NULL);
-  luaL_getmetatable(L, LB_WORLD);
-  lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
-  luaL_setfuncs(L, lb_world_debug_methods, 0);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, LUA_REGISTRYINDEX, LB_WORLD_METHODS); /* for methods in Lua */
-  lua_pushcclosure(L, world_index, 1);
-  lua_setfield(L, -2, "__index");
-  luaL_newmetatable(L, LB_RUNS);
-  lua_newtable(L);
-  lua_pushcfunction(L, lb_save_trace_of_ranks);
-  lua_setfield(L, -2, "save_trace");
-  lua_pushcfunction(L, lb_save_html_of_ranks);
-  lua_setfield(L, -2, "save_html");
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 2);
+  static const luaL_Reg *const lists[] = {methods, lb_world_debug_methods, NULL};
+  lb_object(L, LB_WORLD, meta, world_index, lists);
+  static const luaL_Reg of_runs[] = {
+      {"save_trace", lb_save_trace_of_ranks}, {"save_html", lb_save_html_of_ranks}, {NULL, NULL}};
+  lb_class(L, LB_RUNS, NULL, of_runs);
 }

@@ -454,22 +454,18 @@ void lt_open(lua_State *L, const luaL_Reg *more, const lt_devices *devices) {
                                   {"__tostring", lt_tostring},
                                   {NULL, NULL}};
   lt_open_storage(L);
-  luaL_newmetatable(L, LT_NAME);
-  luaL_setfuncs(L, meta, 0);
+  const luaL_Reg *const lists[] = {methods,
+                                   lt_view_methods,
+                                   lt_op_methods,
+                                   lt_math_methods,
+                                   lt_reduce_methods,
+                                   lt_print_methods,
+                                   lt_npy_methods,
+                                   more,
+                                   NULL};
+  lb_object(L, LT_NAME, meta, tensor_index, lists);
+  luaL_getmetatable(L, LT_NAME);
   luaL_setfuncs(L, lt_op_meta, 0);
-  lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
-  luaL_setfuncs(L, lt_view_methods, 0);
-  luaL_setfuncs(L, lt_op_methods, 0);
-  luaL_setfuncs(L, lt_math_methods, 0);
-  luaL_setfuncs(L, lt_reduce_methods, 0);
-  luaL_setfuncs(L, lt_print_methods, 0);
-  luaL_setfuncs(L, lt_npy_methods, 0);
-  luaL_setfuncs(L, more, 0);
-  lua_pushcclosure(L, tensor_index, 1);
-  lua_setfield(L, -2, "__index");
-  lua_pushliteral(L, "protected");
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
   lt_devices *d = lua_newuserdatauv(L, sizeof *d, 0);
   *d = *devices;
