@@ -43,11 +43,7 @@ static isa_insn branch(unsigned op, unsigned reg, isa_int with, uint32_t to) {
 static bool parse_head(as_cur *c, as_block *l, isa_int *start) {
   int reg = as_tok_reg(c->t);
   const as_tok *at = c->t;
-  if (reg < 0) {
-    as_error(c->j, at->pos, at->len, "expected the register of the loop, not %s",
-             as_tok_show(c->j, at));
-    return false;
-  }
+  if (reg < 0) return as_expected(c->j, at, "the register of the loop");
   c->t++;
   l->reg = (uint8_t)reg;
   if (!as_need(c, ',', "the register of the loop") || !as_int(c, start) ||
@@ -214,11 +210,7 @@ static int parse_cond(as_cur *c) {
 static bool parse_if(as_cur *c, as_stmt *st) {
   int reg = as_tok_reg(c->t);
   isa_int with;
-  if (reg < 0) {
-    as_error(c->j, c->t->pos, c->t->len, "expected the register that `if` compares, not %s",
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (reg < 0) return as_expected(c->j, c->t, "the register that `if` compares");
   c->t++;
   int cond = parse_cond(c);
   if (cond < 0 || !as_int(c, &with)) return false;

@@ -45,11 +45,7 @@ static bool named(as_cur *c, sem *s) {
   unsigned own = c->j->unit->core;
   bool peer = as_tok_is(c->t, "peer") && c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '.';
   if (peer) c->t += 2;
-  if (!as_at_name(c)) {
-    as_error(c->j, c->t->pos, c->t->len, "expected the name of a semaphore after `peer.`, not %s",
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (!as_at_name(c)) return as_expected(c->j, c->t, "the name of a semaphore after `peer.`");
   const as_sym *y = as_sym_need(c->j, c->t, 1 << AS_S_SEM);
   if (!y) return false;
   const as_tok *name = c->t++;
@@ -70,11 +66,7 @@ static bool named(as_cur *c, sem *s) {
 
 /* A semaphore of this rank, by name or number. */
 static bool parse_own(as_cur *c, sem *s) {
-  if (!as_at_name(c)) {
-    as_error(c->j, c->t->pos, c->t->len, "expected the name of a semaphore after `$`, not %s",
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (!as_at_name(c)) return as_expected(c->j, c->t, "the name of a semaphore after `$`");
   if (as_tok_is(c->t, "S") && c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '[') {
     if (!numbered(c, s)) return false;
     /* The linker gives semaphores their numbers.
@@ -236,9 +228,7 @@ static bool parse_when(as_cur *c, isa_update *u) {
     u->at_read = 1;
     return true;
   }
-  as_error(c->j, c->t->pos, c->t->len, "expected read or complete after `@`, not %s",
-           as_tok_show(c->j, c->t));
-  return false;
+  return as_expected(c->j, c->t, "read or complete after `@`");
 }
 
 static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
@@ -296,11 +286,7 @@ static bool parse_bare(as_cur *c, as_stmt *st, const sem *s) {
 
 bool as_clauses(as_cur *c, as_stmt *st) {
   while (!as_at_end(c)) {
-    if (!as_at_punct(c, '$')) {
-      as_error(c->j, c->t->pos, c->t->len, "expected a `$` clause or the end of the line, not %s",
-               as_tok_show(c->j, c->t));
-      return false;
-    }
+    if (!as_at_punct(c, '$')) return as_expected(c->j, c->t, "a `$` clause or the end of the line");
     sem s;
     if (!parse_sem(c, &s)) return false;
     unsigned cond = wait_cond(c), kind = update_kind(c);

@@ -131,8 +131,7 @@ static bool inline_list(as_cur *c) {
 static const uint8_t *read_file(as_cur *c, const as_tok *word, size_t *n, const char **found) {
   const as_tok *at = c->t;
   if (at->kind != AS_T_STR) {
-    as_error(c->j, at->pos, at->len, "expected a file name in quotes after `%s`, not %s",
-             word->text, as_tok_show(c->j, at));
+    as_expected(c->j, at, "a file name in quotes after `%s`", word->text);
     return NULL;
   }
   c->t++;
@@ -190,9 +189,7 @@ static bool inline_data(as_cur *c) {
   if (as_take_name(c, "incbin")) return add_bytes(c, word);
   if (as_take_name(c, "npy")) return add_npy(c, word);
   if (as_at_punct(c, '{') || as_at_punct(c, '[')) return inline_list(c);
-  as_error(c->j, c->t->pos, c->t->len, "expected `[values]`, `{bits}`, `incbin` or `npy`, not %s",
-           as_tok_show(c->j, c->t));
-  return false;
+  return as_expected(c->j, c->t, "`[values]`, `{bits}`, `incbin` or `npy`");
 }
 
 void as_data_close(as_job *j) {
@@ -244,7 +241,7 @@ static bool line_type(as_cur *c, bool *bits) {
   const as_tok *at = c->t;
   int dtype = as_at_name(c) ? isa_dtype_find(at->text, at->len) : -1;
   if (dtype < 0) {
-    as_error(c->j, at->pos, at->len, "expected a data type, not %s", as_tok_show(c->j, at));
+    as_expected(c->j, at, "a data type");
     return false;
   }
   c->t++;

@@ -67,7 +67,7 @@ void as_label_define(as_job *j, const as_tok *t, const as_tok *local) {
 as_sym *as_label_ref(as_cur *c) {
   const as_tok *t = c->t, *local = NULL;
   if (!as_at_name(c)) {
-    as_error(c->j, t->pos, t->len, "expected a label, not %s", as_tok_show(c->j, t));
+    as_expected(c->j, t, "a label");
     return NULL;
   }
   if (as_tok_reg(t) >= 0) {
@@ -95,10 +95,8 @@ as_sym *as_place_ref(as_cur *c, unsigned *engine) {
   unsigned e = 0, here = u->section;
   while (e < ISA_NENGINES && !as_tok_is(t, isa_engines[e].name)) e++;
   if (e == ISA_NENGINES || t[1].kind != AS_T_PUNCT || t[1].punct != '.') {
-    as_error(c->j, t->pos, t->len,
-             /* gpsimd.sum needs its dot; a label alone would be of this section. */
-             "expected an engine and a label of its section, as in `gpsimd.sum`, not %s",
-             as_tok_show(c->j, t));
+    as_expected(c->j, t, /* gpsimd.sum needs its dot; a label alone would be of this section. */
+                "an engine and a label of its section, as in `gpsimd.sum`");
     return NULL;
   }
   c->t += 2;

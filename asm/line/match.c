@@ -75,11 +75,8 @@ static bool positional(as_cur *c, as_stmt *st, bool *first) {
       i++;
       continue;
     }
-    if (!at_clause(c) && !as_at_punct(c, ',')) {
-      as_error(c->j, c->t->pos, c->t->len, "expected `,` after `%s`, not %s", s->name,
-               as_tok_show(c->j, c->t));
-      return false;
-    }
+    if (!at_clause(c) && !as_at_punct(c, ','))
+      return as_expected(c->j, c->t, "`,` after `%s`", s->name);
   }
   return true;
 }
@@ -139,11 +136,8 @@ static bool operands(as_cur *c, as_stmt *st) {
     if (!first && !as_need(c, ',', "an operand")) return false;
     first = false;
     if (!keyword(c, st)) return false;
-    if (!at_clause(c) && !as_at_punct(c, ',')) {
-      as_error(c->j, c->t->pos, c->t->len, "expected `,` after an operand, not %s",
-               as_tok_show(c->j, c->t));
-      return false;
-    }
+    if (!at_clause(c) && !as_at_punct(c, ','))
+      return as_expected(c->j, c->t, "`,` after an operand");
   }
   /* All that must be given has to be there. */
   for (unsigned i = 0; i < st->nslots; i++)
@@ -438,8 +432,7 @@ void as_match_dma(as_cur *c) {
   memset(&st, 0, sizeof st);
   const as_tok *name = c->t++;
   if (!as_at_name(c)) {
-    as_error(c->j, c->t->pos, c->t->len, "expected a queue after `dma`, not %s",
-             as_tok_show(c->j, c->t));
+    as_expected(c->j, c->t, "a queue after `dma`");
     return;
   }
   const as_sym *q = as_sym_need(c->j, c->t, 1 << AS_S_QUEUE);

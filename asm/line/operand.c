@@ -181,11 +181,7 @@ bool as_operand_parse(as_cur *c, uint32_t *index) {
   memset(&o, 0, sizeof o); /* padding too: patterns are compared as they are */
   o.at = c->t;
   o.rows = -1;
-  if (!as_at_name(c)) {
-    as_error(c->j, c->t->pos, c->t->len, "expected a tile or tensor, not %s",
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (!as_at_name(c)) return as_expected(c->j, c->t, "a tile or tensor");
   if (as_tok_reg(c->t) >= 0) {
     as_error(c->j, c->t->pos, c->t->len, "expected a tile or tensor, not the register `%s`",
              c->t->text);

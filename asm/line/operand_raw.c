@@ -8,11 +8,7 @@
  * 256+r3*4: an expression would read the register as a part of a sum. */
 static bool literal(as_cur *c, const char *what, int64_t *out) {
   bool minus = as_take(c, '-');
-  if (c->t->kind != AS_T_INT) {
-    as_error(c->j, c->t->pos, c->t->len, "expected %s as a number, not %s", what,
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (c->t->kind != AS_T_INT) return as_expected(c->j, c->t, "%s as a number", what);
   uint64_t v = (uint64_t)c->t++->v.ival;
   /* Through unsigned: the least integer has no positive counterpart. */
   *out = (int64_t)(minus ? 0 - v : v);
@@ -46,11 +42,7 @@ static bool raw_offset(as_cur *c, as_operand *o) {
 /* The name of the operand's tile or tensor, into base.
  * Raw operands name their tile, whose bounds they must keep. */
 static bool raw_base(as_cur *c, as_operand *o, unsigned kind) {
-  if (!as_at_name(c)) {
-    as_error(c->j, c->t->pos, c->t->len, "expected the name of %s, not %s", as_sym_kind_name(kind),
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (!as_at_name(c)) return as_expected(c->j, c->t, "the name of %s", as_sym_kind_name(kind));
   const as_sym *s = as_sym_need(c->j, c->t, 1u << kind);
   if (!s) return false;
   c->t++;
@@ -147,11 +139,7 @@ bool as_operand_raw(as_cur *c, as_operand *o) {
   o->ap.dtype = (uint8_t)dtype;
   for (unsigned s = ISA_SBUF; s <= ISA_HBM; s++)
     if (as_tok_is(c->t, isa_space_name(s))) o->ap.space = (uint8_t)s;
-  if (!o->ap.space) {
-    as_error(c->j, c->t->pos, c->t->len, "expected sbuf, psum or hbm after `@`, not %s",
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (!o->ap.space) return as_expected(c->j, c->t, "sbuf, psum or hbm after `@`");
   c->t++;
   return as_need(c, '[', "the memory of a raw operand") && raw_place(c, o) &&
          as_need(c, ']', "the place of a raw operand") && raw_dims(c, o);

@@ -176,8 +176,7 @@ bool as_operand_slice(as_cur *c, as_operand *o) {
     if (!parse_item(c, &it) || !slice_dim(c, o, &it, &dims[i++])) return false;
   } while (as_take(c, ','));
   if (!as_at_punct(c, ']')) {
-    as_error(c->j, c->t->pos, c->t->len, "expected `,` or `]` in the slice, not %s",
-             as_tok_show(c->j, c->t));
+    as_expected(c->j, c->t, "`,` or `]` in the slice");
     as_note(c->j, open->pos, "the slice starts here");
     return false;
   }

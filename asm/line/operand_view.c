@@ -21,11 +21,8 @@ static bool view_ap(as_cur *c, as_operand *o, const as_tok *at) {
   unsigned n, max = as_operand_is_tile(o) ? ISA_MAX_DIMS - 1 : ISA_MAX_DIMS;
   if (!as_steps(c, pair, max, &n)) return false;
   if (as_take(c, ',')) {
-    if (!as_take_name(c, "offset") || !as_take(c, '=')) {
-      as_error(c->j, c->t->pos, c->t->len, "expected `offset=` in `.ap`, not %s",
-               as_tok_show(c->j, c->t));
-      return false;
-    }
+    if (!as_take_name(c, "offset") || !as_take(c, '='))
+      return as_expected(c->j, c->t, "`offset=` in `.ap`");
     /* 2^48: far beyond any tensor, and no overflow in bytes. */
     if (!as_int_in(c, "the offset", INT32_MIN, INT64_C(1) << 48, &offset)) return false;
   }
@@ -57,10 +54,7 @@ static soma_view view_of(const as_operand *o) {
 static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
   const as_tok *t = c->t;
   int dtype = as_at_name(c) ? isa_dtype_find(t->text, strlen(t->text)) : -1;
-  if (dtype < 0) {
-    as_error(c->j, t->pos, t->len, "expected a data type in `.view`, not %s", as_tok_show(c->j, t));
-    return false;
-  }
+  if (dtype < 0) return as_expected(c->j, t, "a data type in `.view`");
   c->t++;
   soma_view v = view_of(o);
   soma_view_error e = {0};

@@ -22,9 +22,7 @@ bool as_take_name(as_cur *c, const char *text) {
 
 bool as_need(as_cur *c, unsigned punct, const char *after) {
   if (as_take(c, punct)) return true;
-  as_error(c->j, c->t->pos, c->t->len, "expected `%c` after %s, not %s", (char)punct, after,
-           as_tok_show(c->j, c->t));
-  return false;
+  return as_expected(c->j, c->t, "`%c` after %s", (char)punct, after);
 }
 
 bool as_need_end(as_cur *c, const char *after) {
@@ -103,8 +101,7 @@ static void parse_once(as_job *j, const as_line *line) {
     return;
   }
   if (!as_at_name(&c)) {
-    as_error(j, c.t->pos, c.t->len, "expected a label, a directive or an instruction, not %s",
-             as_tok_show(j, c.t));
+    as_expected(j, c.t, "a label, a directive or an instruction");
     return;
   }
   int word = as_word(j, c.t->text);

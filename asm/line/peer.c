@@ -35,9 +35,7 @@ static bool of_group(as_cur *c, isa_peer *p) {
     p->how = ISA_PEER_xor;
     return number(c, "what the place is combined with", &p->value);
   }
-  as_error(c->j, c->t->pos, c->t->len, "expected next, prev or xor after a group, not %s",
-           as_tok_show(c->j, c->t));
-  return false;
+  return as_expected(c->j, c->t, "next, prev or xor after a group");
 }
 
 bool as_peer(as_cur *c, uint32_t *slot) {

@@ -79,11 +79,7 @@ static bool parse_option(as_cur *c, request *r) {
               "a tile is at the same place of both cores; `NAME.peer` is the other core's");
     return false;
   }
-  if (!as_at_name(c)) {
-    as_error(c->j, c->t->pos, c->t->len, "expected the name of an overlay group, not %s",
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (!as_at_name(c)) return as_expected(c->j, c->t, "the name of an overlay group");
   r->t.overlay = c->t++->text;
   return true;
 }

@@ -14,17 +14,12 @@ static bool bad_name(as_cur *c, const char *what, const as_near *w) {
 
 static bool need_name(as_cur *c, const char *what) {
   if (as_at_name(c)) return true;
-  as_error(c->j, c->t->pos, c->t->len, "expected %s, not %s", what, as_tok_show(c->j, c->t));
-  return false;
+  return as_expected(c->j, c->t, "%s", what);
 }
 
 static bool value_reg(as_cur *c, uint8_t *out) {
   int reg = as_tok_reg(c->t);
-  if (reg < 0) {
-    as_error(c->j, c->t->pos, c->t->len, "expected a register (r0 to r%d), not %s", ISA_NREGS - 1,
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (reg < 0) return as_expected(c->j, c->t, "a register (r0 to r%d)", ISA_NREGS - 1);
   c->t++;
   *out = (uint8_t)reg;
   return true;

@@ -6,8 +6,7 @@
 static void alias(as_pp *pp, const as_tok *name) {
   const as_tok *to = name + 1;
   if (to->kind != AS_T_NAME) {
-    as_error(pp->j, to->pos, to->len, "expected the name that `%s` stands for, not %s", name->text,
-             as_tok_show(pp->j, to));
+    as_expected(pp->j, to, "the name that `%s` stands for", name->text);
     return;
   }
   if (!as_pp_at_end(pp, to + 1, "the name")) return;
@@ -49,9 +48,7 @@ static void clear(as_pp *pp, const as_tok *v) {
   for (; t->kind != AS_T_END; t++) {
     unsigned kind = kind_of(t);
     if (!kind) {
-      as_error(pp->j, t->pos, t->len,
-               "expected define, defalias, alldefine, macro or all after `%%clear`, not %s",
-               as_tok_show(pp->j, t));
+      as_expected(pp->j, t, "define, defalias, alldefine, macro or all after `%%clear`");
       return;
     }
     what |= kind;
@@ -70,8 +67,7 @@ void as_pp_do_alias(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   if (d == PP_D_clear) {
     clear(pp, v);
   } else if (n < 2 || name->kind != AS_T_NAME) {
-    as_error(pp->j, name->pos, name->len, "expected a name after `%%%s`, not %s", v->text,
-             as_tok_show(pp->j, name));
+    as_expected(pp->j, name, "a name after `%%%s`", v->text);
   } else if (d == PP_D_defalias) {
     alias(pp, name);
   } else if (as_pp_at_end(pp, name + 1, "the name")) {

@@ -74,7 +74,7 @@ static int defined(as_pp *pp, const as_tok *at, const as_tok *v, uint32_t n, boo
   int any = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (v[i].kind != AS_T_NAME) {
-      as_error(pp->j, v[i].pos, v[i].len, "expected a name, not %s", as_tok_show(pp->j, &v[i]));
+      as_expected(pp->j, &v[i], "a name");
       return -1;
     }
     any |= alias ? as_pp_macros(pp, v[i].text)->alias != NULL
@@ -90,7 +90,7 @@ static int macro_exists(as_pp *pp, const as_tok *v) {
   const as_tok *t = v + 1;
   as_pp_count_spec c;
   if (v->kind != AS_T_NAME) {
-    as_error(pp->j, v->pos, v->len, "expected the name of a macro, not %s", as_tok_show(pp->j, v));
+    as_expected(pp->j, v, "the name of a macro");
     return -1;
   }
   as_pp_macro *m = as_pp_find_macro(pp, v->text);

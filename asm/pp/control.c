@@ -84,11 +84,7 @@ static void rotate(as_pp *pp, const as_tok *v, uint32_t n) {
 static bool read_context(as_pp *pp, const as_tok *v, const char **name) {
   *name = NULL;
   if (v[1].kind == AS_T_END) return true;
-  if (v[1].kind != AS_T_NAME) {
-    as_error(pp->j, v[1].pos, v[1].len, "expected the name of a context, not %s",
-             as_tok_show(pp->j, &v[1]));
-    return false;
-  }
+  if (v[1].kind != AS_T_NAME) return as_expected(pp->j, &v[1], "the name of a context");
   *name = v[1].text;
   return as_pp_at_end(pp, v + 2, "the context");
 }
@@ -126,8 +122,7 @@ static const char *read_path(as_pp *pp, const as_tok *v, uint32_t n) {
   const as_tok *path = pp->out.v;
   if (path->kind == AS_T_STR && !memchr(path->text, 0, path->len) && path->len > 0)
     return as_pp_at_end(pp, path + 1, "the file") ? path->text : NULL;
-  as_error(pp->j, path->pos, path->len, "expected the name of a file in quotes, not %s",
-           as_tok_show(pp->j, path));
+  as_expected(pp->j, path, "the name of a file in quotes");
   return NULL;
 }
 
@@ -141,8 +136,7 @@ static void depend(as_pp *pp, const as_tok *v, uint32_t n) {
 static void path_search(as_pp *pp, const as_tok *v, uint32_t n) {
   const as_tok *name = v + 1;
   if (n < 2 || name->kind != AS_T_NAME) {
-    as_error(pp->j, name->pos, name->len, "expected a name after `%%%s`, not %s", v->text,
-             as_tok_show(pp->j, name));
+    as_expected(pp->j, name, "a name after `%%%s`", v->text);
     return;
   }
   const char *path = read_path(pp, name, n - 1);

@@ -86,8 +86,7 @@ static int32_t read_params(as_pp *pp, const as_tok **t, const char **params) {
     ++*t;
     if (is_punct(*t, ',')) continue;
     if (is_punct(*t, ')')) break;
-    as_error(pp->j, (*t)->pos, (*t)->len, "expected `,` or `)` after a parameter, not %s",
-             as_tok_show(pp->j, *t));
+    as_expected(pp->j, *t, "`,` or `)` after a parameter");
     return -1;
   }
   ++*t;
@@ -156,8 +155,7 @@ static void undef(as_pp *pp, const as_tok *name) {
 void as_pp_do_define(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   const as_tok *name = v + 1;
   if (n < 2 || name->kind != AS_T_NAME) {
-    as_error(pp->j, name->pos, name->len, "expected a name after `%%%s`, not %s", v->text,
-             as_tok_show(pp->j, name));
+    as_expected(pp->j, name, "a name after `%%%s`", v->text);
     return;
   }
   switch (d) {

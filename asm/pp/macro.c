@@ -14,9 +14,7 @@ static bool read_number(as_pp *pp, const as_tok **t, uint32_t *out) {
     ++*t;
     return true;
   }
-  as_error(pp->j, (*t)->pos, (*t)->len, "expected a number of parameters up to %d, not %s",
-           PP_MAX_PARAMS, as_tok_show(pp->j, *t));
-  return false;
+  return as_expected(pp->j, *t, "a number of parameters up to %d", PP_MAX_PARAMS);
 }
 
 /* 2, 1-3, 1-* and with a + after it: the last takes the rest. */
@@ -165,8 +163,7 @@ static as_pp_macro *read_head(as_pp *pp, unsigned d, const as_tok *v) {
   const as_tok *t = v + 1;
   as_pp_count_spec count;
   if (t->kind != AS_T_NAME) {
-    as_error(pp->j, t->pos, t->len, "expected a name after `%%%s`, not %s", v->text,
-             as_tok_show(pp->j, t));
+    as_expected(pp->j, t, "a name after `%%%s`", v->text);
     return NULL;
   }
   as_pp_macro *m = as_new(pp->j, sizeof *m);
@@ -211,9 +208,7 @@ void as_pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   as_pp_count_spec count;
   (void)n;
   if (t->kind != AS_T_NAME) {
-    as_error(pp->j, t->pos, t->len, "expected a name after `%%%s`, not %s", v->text,
-             /* Without a number it is 0, as in the definition. */
-             as_tok_show(pp->j, t));
+    as_expected(pp->j, t, "a name after `%%%s`", v->text);
     return;
   }
   t++;

@@ -7,8 +7,7 @@ static bool is_comma(const as_tok *t) { return t->kind == AS_T_PUNCT && t->punct
 
 bool as_pp_need_string(as_pp *pp, const as_tok *t) {
   if (t->kind == AS_T_STR) return true;
-  as_error(pp->j, t->pos, t->len, "expected a string, not %s", as_tok_show(pp->j, t));
-  return false;
+  return as_expected(pp->j, t, "a string");
 }
 
 static as_tok string(const as_tok *name, const char *s, size_t n) {
@@ -107,8 +106,7 @@ bool as_pp_concat(as_pp *pp, const as_tok *name, const as_tok *v, as_tok *out) {
 void as_pp_do_string(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   const as_tok *name = v + 1;
   if (n < 2 || name->kind != AS_T_NAME) {
-    as_error(pp->j, name->pos, name->len, "expected a name after `%%%s`, not %s", v->text,
-             as_tok_show(pp->j, name));
+    as_expected(pp->j, name, "a name after `%%%s`", v->text);
     return;
   }
   bool nocase = v->text[0] == 'i';

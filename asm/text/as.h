@@ -206,6 +206,8 @@ bool as_lex_piece(as_job *j, const char *s, as_pos at, as_toks *out);
 void as_tok_print(const as_tok *t, isa_buf *out);
 /* The same as a string in the arena, at most about 60 characters, for messages; "end of line". */
 const char *as_tok_show(as_job *j, const as_tok *t);
+/* Reports "expected WHAT, not `t`", for example WHAT = "a label" (diag.c). Returns false. */
+bool as_expected(as_job *j, const as_tok *t, const char *what, ...) ISA_PRINTF(3, 4);
 /* Appends tokens so that they lex to the same tokens again; no newline. */
 void as_toks_print(const as_tok *t, uint32_t n, isa_buf *out);
 

@@ -214,6 +214,15 @@ void as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
   report(j, AS_ERROR, at, span, text);
 }
 
+bool as_expected(as_job *j, const as_tok *t, const char *what, ...) {
+  va_list ap;
+  va_start(ap, what);
+  const char *wanted = format(j, what, ap);
+  va_end(ap);
+  as_error(j, t->pos, t->len, "expected %s, not %s", wanted, as_tok_show(j, t));
+  return false;
+}
+
 void as_warning(as_job *j, const char *name, as_pos at, uint32_t span, const char *fmt, ...) {
   int cls = find_class(name);
   bool error = j->o && j->o->warnings_are_errors;

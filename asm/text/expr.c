@@ -39,9 +39,7 @@ static bool complain(eval *e, const as_tok *t, const char *text) {
 }
 
 static bool expected(eval *e, const char *what) {
-  as_error(e->c->j, e->c->t->pos, e->c->t->len, "expected %s, not %s", what,
-           as_tok_show(e->c->j, e->c->t));
-  return false;
+  return as_expected(e->c->j, e->c->t, "%s", what);
 }
 
 /* Through memory: a cast of more than INT64_MAX is the compiler's choice. */
