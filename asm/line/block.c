@@ -55,17 +55,15 @@ static bool parse_head(as_cur *c, as_block *l, isa_int *start) {
     at = c->t;
     if (!as_int_in(c, "the step", INT32_MIN, INT32_MAX, &step)) return false;
   }
-  if (step == 0) {
-    as_error(c->j, at->pos, as_span_of(at, c->t), "the step of a loop is 0: it would never end");
-    return false;
-  }
+  if (step == 0)
+    return as_error(c->j, at->pos, as_span_of(at, c->t),
+                    "the step of a loop is 0: it would never end");
   l->step = (int32_t)step;
   if (!start->is_reg && !l->stop.is_reg &&
-      (step > 0 ? start->v >= l->stop.v : start->v <= l->stop.v)) {
-    as_error(c->j, l->pos, l->span, "the loop from %d to %d (excluded) in steps of %d never runs",
-             start->v, l->stop.v, l->step);
-    return false;
-  }
+      (step > 0 ? start->v >= l->stop.v : start->v <= l->stop.v))
+    return as_error(c->j, l->pos, l->span,
+                    "the loop from %d to %d (excluded) in steps of %d never runs", start->v,
+                    l->stop.v, l->step);
   return true;
 }
 

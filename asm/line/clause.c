@@ -102,14 +102,12 @@ bool as_own_sem(as_cur *c, uint8_t *number) {
   unsigned own = c->j->unit->core;
   if (!parse_sem(c, &s)) return false;
   *number = s.number;
-  if (s.rank || s.each) {
-    as_error(c->j, s.at->pos, as_span_of(s.at, c->t), "this must be a semaphore of its own rank");
-    return false;
-  }
+  if (s.rank || s.each)
+    return as_error(c->j, s.at->pos, as_span_of(s.at, c->t),
+                    "this must be a semaphore of its own rank");
   if (s.core == own) return true;
-  as_error(c->j, s.at->pos, as_span_of(s.at, c->t),
-           "the semaphore belongs to core %u, but this section to core %u", s.core, own);
-  return false;
+  return as_error(c->j, s.at->pos, as_span_of(s.at, c->t),
+                  "the semaphore belongs to core %u, but this section to core %u", s.core, own);
 }
 
 /* Which wait the sign begins; none of these: it may be an update. */
@@ -242,10 +240,8 @@ static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
   if (kind == ISA_UPD_add || kind == ISA_UPD_sub || kind == ISA_UPD_write) {
     int64_t v;
     /* An update's value has no flag for a register, unlike a wait's. */
-    if (as_tok_reg(c->t) >= 0) {
-      as_error(c->j, c->t->pos, c->t->len, "an update takes a number, not a register");
-      return false;
-    }
+    if (as_tok_reg(c->t) >= 0)
+      return as_error(c->j, c->t->pos, c->t->len, "an update takes a number, not a register");
     if (!as_int_in(c, "the value of an update", 0, ISA_SEM_MAX, &v)) return false;
     u->value = (uint32_t)v;
   }
@@ -257,12 +253,11 @@ static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
 static bool parse_remote(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
   if (!only_one(c, st->has_update, &st->update_at, s, "update")) return false;
   /* name.rank[...]++ is not written so. */
-  if (kind) {
-    as_error(c->j, c->t->pos, c->t->len,
-             "the update of another rank's semaphore has no sign: it adds 1, after a transfer 1 "
-             "for each ring");
-    return false;
-  }
+  if (kind)
+    return as_error(
+        c->j, c->t->pos, c->t->len,
+        "the update of another rank's semaphore has no sign: it adds 1, after a transfer 1 "
+        "for each ring");
   st->has_update = true;
   st->update_at = *s->at;
   st->part[st->nparts - 1].upd =

@@ -30,9 +30,9 @@ static bool int_bits(as_cur *c, const as_tok *at, unsigned dtype, int64_t i, uin
   int64_t lo = sgn ? -hi - 1 : bits == 64 ? INT64_MIN : 0; /* uint64 by its bits */
   *out = (uint64_t)i;
   if (i >= lo && i <= hi) return true;
-  as_error(c->j, at->pos, as_span_of(at, c->t), "%lld does not fit in %s, which holds %lld to %lld",
-           (long long)i, row->name, (long long)lo, (long long)hi);
-  return false;
+  return as_error(c->j, at->pos, as_span_of(at, c->t),
+                  "%lld does not fit in %s, which holds %lld to %lld", (long long)i, row->name,
+                  (long long)lo, (long long)hi);
 }
 
 /* A value as the bits of an element of a type. */
@@ -49,11 +49,10 @@ static bool element_bits(as_cur *c, unsigned dtype, uint64_t *out) {
     as_warn_infinite(c->j, at->pos, as_span_of(at, c->t), x, dtype);
     return true;
   }
-  as_error(c->j, at->pos, as_span_of(at, c->t), "an element of %s is %s", row->name,
-           whole                  ? "an integer"
-           : row->cls == ISA_PACK ? "written as its bits, in {...}"
-                                  : "a number");
-  return false;
+  return as_error(c->j, at->pos, as_span_of(at, c->t), "an element of %s is %s", row->name,
+                  whole                  ? "an integer"
+                  : row->cls == ISA_PACK ? "written as its bits, in {...}"
+                                         : "a number");
 }
 
 static bool raw_bits(as_cur *c, unsigned size, uint64_t *out) {
@@ -73,9 +72,8 @@ static bool room(as_cur *c, const as_tok *at, uint64_t n) {
   const isa_tensor *t = open_tensor(c);
   unsigned size = isa_dtype_bytes(t->dtype);
   if (n <= (d->size - d->n) / size) return true;
-  as_error(c->j, at->pos, at->len, "more than the %llu elements of `%s`",
-           (unsigned long long)(d->size / size), t->name);
-  return false;
+  return as_error(c->j, at->pos, at->len, "more than the %llu elements of `%s`",
+                  (unsigned long long)(d->size / size), t->name);
 }
 
 /* The count of `times N value`: one token, or an expression in parentheses, as the value follows
@@ -154,12 +152,10 @@ static bool add_bytes(as_cur *c, const as_tok *word) {
   if (as_take(c, ',') && !as_int_in(c, "the length", 0, length, &length)) return false;
   /* A file that is given alone must fill the tensor. */
   bool whole = d->n == 0 && !part && n != d->size;
-  if (whole || (uint64_t)length > d->size - d->n) {
-    as_error(c->j, at->pos, at->len, "`%s` has %llu bytes%s, but `%s` has %llu%s", found,
-             (unsigned long long)length, part ? " in this part" : "", t->name,
-             (unsigned long long)(d->size - d->n), d->n ? " left" : "");
-    return false;
-  }
+  if (whole || (uint64_t)length > d->size - d->n)
+    return as_error(c->j, at->pos, at->len, "`%s` has %llu bytes%s, but `%s` has %llu%s", found,
+                    (unsigned long long)length, part ? " in this part" : "", t->name,
+                    (unsigned long long)(d->size - d->n), d->n ? " left" : "");
   if (length) memcpy(d->bytes + d->n, file + offset, (size_t)length);
   d->n += (uint64_t)length;
   return true;
@@ -250,9 +246,8 @@ static bool line_type(as_cur *c, bool *bits) {
   if (!*bits ||
       (isa_dtypes[dtype].cls == ISA_UINT && isa_dtypes[dtype].bytes == isa_dtypes[t->dtype].bytes))
     return true;
-  as_error(c->j, at->pos, at->len, "the elements of `%s` are %s, not %s", t->name,
-           isa_dtypes[t->dtype].name, at->text);
-  return false;
+  return as_error(c->j, at->pos, at->len, "the elements of `%s` are %s, not %s", t->name,
+                  isa_dtypes[t->dtype].name, at->text);
 }
 
 static bool values(as_cur *c) {

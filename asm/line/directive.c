@@ -85,11 +85,10 @@ static bool parse_dimension(as_cur *c, bool first, int64_t *n, int *rows) {
   if (as_tok_reg(at) < 0) return as_int_in(c, "a dimension", 1, UINT32_MAX, n);
   /* The bound after <= is the most that the register may hold. */
   if (rows && first) return as_size(c, "the largest size of a dimension", INT32_MAX, rows, n);
-  as_error(c->j, at->pos, at->len,
-           rows ? "a register can give only the first dimension, not this one: `%s`"
-                : "the size of a tile is a number, not the register `%s`",
-           at->text);
-  return false;
+  return as_error(c->j, at->pos, at->len,
+                  rows ? "a register can give only the first dimension, not this one: `%s`"
+                       : "the size of a tile is a number, not the register `%s`",
+                  at->text);
 }
 
 bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, unsigned *ndim,
@@ -99,19 +98,15 @@ bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, uns
   if (d < 0) {
     as_near w = as_near_open(as_at_name(c) ? t->text : "", as_at_name(c) ? strlen(t->text) : 0);
     for (unsigned i = 1; i < ISA_NDTYPES; i++) as_near_try(&w, isa_dtypes[i].name);
-    as_error(c->j, t->pos, t->len, "expected a data type, not %s%s", as_tok_show(c->j, t),
-             as_near_text(c->j, &w));
-    return false;
+    return as_error(c->j, t->pos, t->len, "expected a data type, not %s%s", as_tok_show(c->j, t),
+                    as_near_text(c->j, &w));
   }
   *dtype = (unsigned)d;
   c->t++;
   if (!as_need(c, '[', "the data type")) return false;
   /* At least one dimension. */
   for (*ndim = 0; *ndim == 0 || as_take(c, ',');) {
-    if (*ndim == max) {
-      as_error(c->j, c->t->pos, c->t->len, "more than %u dimensions", max);
-      return false;
-    }
+    if (*ndim == max) return as_error(c->j, c->t->pos, c->t->len, "more than %u dimensions", max);
     if (!parse_dimension(c, *ndim == 0, &shape[*ndim], rows)) return false;
     ++*ndim;
   }
@@ -166,11 +161,9 @@ static void define_tensor(as_cur *c, const as_tok *name) {
 static bool core_option(as_cur *c, int64_t *core) {
   as_cur start = *c;
   c->t++;
-  if (!as_take(c, '=') || as_at_end(c)) {
-    as_error(c->j, start.t->pos, as_span_of(start.t, c->t),
-             "`core` takes the number of a core or *: core=0, core=1 or core=*");
-    return false;
-  }
+  if (!as_take(c, '=') || as_at_end(c))
+    return as_error(c->j, start.t->pos, as_span_of(start.t, c->t),
+                    "`core` takes the number of a core or *: core=0, core=1 or core=*");
   if (as_take(c, '*'))
     *core = AS_BOTH;
   else if (!as_int_in(c, "core", 0, ISA_MAX_CORES - 1, core))
@@ -282,10 +275,7 @@ static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned)
     why = "has no hardware descriptor generation";
   else if (q->prio && t->gen < ISA_GEN4)
     why = "has no queue priorities";
-  if (why) {
-    as_error(c->j, name->pos, name->len, "%s %s", t->name, why);
-    return false;
-  }
+  if (why) return as_error(c->j, name->pos, name->len, "%s %s", t->name, why);
   /* Its descriptors are made by gpsimd, so it owns the queue unless another owner is wrongly given.
    */
   if (q->dge == ISA_DGE_swdge && !owned) q->owner = ISA_ENG_gpsimd;
@@ -295,9 +285,8 @@ static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned)
            q->owner != ISA_ENG_scalar)
     why = "hwdge must be owned by sync or scalar";
   if (!why) return true;
-  as_error(c->j, name->pos, name->len, "a queue with dge=%s, not by %s", why,
-           isa_engines[isa_queue_owner(q)].name);
-  return false;
+  return as_error(c->j, name->pos, name->len, "a queue with dge=%s, not by %s", why,
+                  isa_engines[isa_queue_owner(q)].name);
 }
 
 static bool queue_fits(as_cur *c, const as_tok *name, const isa_core *core, const isa_queue *q) {
@@ -362,10 +351,8 @@ static bool ranks(as_cur *c, rank_words *all, rank_words *sizes) {
   if (!as_need(c, '[', "the start of a list of ranks")) return false;
   do {
     int64_t rank;
-    if (all->n == ISA_MAX_RANKS) {
-      as_error(c->j, c->t->pos, c->t->len, "more than %d ranks", ISA_MAX_RANKS);
-      return false;
-    }
+    if (all->n == ISA_MAX_RANKS)
+      return as_error(c->j, c->t->pos, c->t->len, "more than %d ranks", ISA_MAX_RANKS);
     if (!as_int_in(c, "a rank", 0, INT32_MAX, &rank)) return false;
     add_word(c->j, all, (uint32_t)rank);
   } while (as_take(c, ','));
@@ -497,8 +484,7 @@ static void do_section(as_cur *c) {
 
 static bool in_section(as_cur *c, const as_tok *at) {
   if (c->j->unit->section < AS_NSECTIONS) return true;
-  as_error(c->j, at->pos, at->len, "`%s` belongs in a section", at->text);
-  return false;
+  return as_error(c->j, at->pos, at->len, "`%s` belongs in a section", at->text);
 }
 
 /* Pads the section with nop to a multiple of n instructions. */

@@ -106,10 +106,8 @@ static void extern_labels(as_cur *c) {
 }
 
 bool as_extern(as_cur *c, const as_tok *at) {
-  if (!c->j->o->relocatable) {
-    as_error(c->j, at->pos, at->len, "`extern` is for objects: assemble with -r, then link");
-    return false;
-  }
+  if (!c->j->o->relocatable)
+    return as_error(c->j, at->pos, at->len, "`extern` is for objects: assemble with -r, then link");
   /* Without a second word it is a label. */
   if (!as_at_name(c) || !as_defines(c->j, c->t + 1)) {
     extern_labels(c);

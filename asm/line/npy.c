@@ -47,23 +47,19 @@ static bool fits(as_job *j, const as_tok *at, const char *path, const isa_npy *h
              path);
     return false;
   }
-  if (!type_matches(h, t->dtype)) {
-    as_error(j, at->pos, at->len, "`%s` has elements of `%s`, but `%s` is %s", path,
-             h->named < 0 ? h->descr : isa_dtypes[h->named].name, t->name,
-             isa_dtypes[t->dtype].name);
-    return false;
-  }
+  if (!type_matches(h, t->dtype))
+    return as_error(j, at->pos, at->len, "`%s` has elements of `%s`, but `%s` is %s", path,
+                    h->named < 0 ? h->descr : isa_dtypes[h->named].name, t->name,
+                    isa_dtypes[t->dtype].name);
   if (same_shape(h, t)) return true;
   show_shape(h->shape, h->ndim, got, sizeof got);
   show_shape(t->shape, t->ndim, want, sizeof want);
-  as_error(j, at->pos, at->len, "`%s` has the shape [%s], but `%s` has [%s]", path, got, t->name,
-           want);
-  return false;
+  return as_error(j, at->pos, at->len, "`%s` has the shape [%s], but `%s` has [%s]", path, got,
+                  t->name, want);
 }
 
 static bool bad(as_job *j, const as_tok *at, const char *path, const char *why) {
-  as_error(j, at->pos, at->len, "`%s` is not a .npy file: %s", path, why);
-  return false;
+  return as_error(j, at->pos, at->len, "`%s` is not a .npy file: %s", path, why);
 }
 
 bool as_npy(as_job *j, const as_tok *at, const char *path, const uint8_t *file, size_t n,
@@ -83,7 +79,6 @@ bool as_npy(as_job *j, const as_tok *at, const char *path, const uint8_t *file, 
   *elements = file + begin;
   /* Neither more nor less than the shape says. */
   if (n - begin == t->bytes) return true;
-  as_error(j, at->pos, at->len, "`%s` has %llu bytes of elements, but `%s` needs %llu", path,
-           (unsigned long long)(n - begin), t->name, (unsigned long long)t->bytes);
-  return false;
+  return as_error(j, at->pos, at->len, "`%s` has %llu bytes of elements, but `%s` needs %llu", path,
+                  (unsigned long long)(n - begin), t->name, (unsigned long long)t->bytes);
 }

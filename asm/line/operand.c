@@ -16,21 +16,18 @@ bool as_at_operand(const as_cur *c) {
 }
 
 bool as_operand_dyn(as_cur *c, as_operand *o, isa_dyn d, const as_tok *at) {
-  if (o->ndyn == ISA_MAX_DYN) {
-    as_error(c->j, at->pos, as_span_of(at, c->t), "an operand has at most %d dynamic offsets",
-             ISA_MAX_DYN);
-    return false;
-  }
+  if (o->ndyn == ISA_MAX_DYN)
+    return as_error(c->j, at->pos, as_span_of(at, c->t),
+                    "an operand has at most %d dynamic offsets", ISA_MAX_DYN);
   o->ap.dyn[o->ndyn++] = d;
   return true;
 }
 
 /* The record has one register for a size. */
 bool as_operand_size(as_cur *c, as_operand *o, unsigned dim, unsigned reg, const as_tok *at) {
-  if (o->ap.size_dim) {
-    as_error(c->j, at->pos, as_span_of(at, c->t), "an operand has at most one size in a register");
-    return false;
-  }
+  if (o->ap.size_dim)
+    return as_error(c->j, at->pos, as_span_of(at, c->t),
+                    "an operand has at most one size in a register");
   o->ap.size_dim = (uint8_t)dim;
   o->ap.size_reg = (uint8_t)reg;
   return true;
@@ -51,11 +48,9 @@ bool as_size(as_cur *c, const char *what, int64_t hi, int *reg, int64_t *n) {
   if (*reg < 0) return as_int_in(c, what, 1, hi, n);
   const as_tok *at = c->t++;
   /* r4 alone would say nothing of the room it takes. */
-  if (!as_take(c, AS_P_LE)) {
-    as_error(c->j, at->pos, at->len, "a size in a register needs its bound, as in `%s<=128`",
-             at->text);
-    return false;
-  }
+  if (!as_take(c, AS_P_LE))
+    return as_error(c->j, at->pos, at->len, "a size in a register needs its bound, as in `%s<=128`",
+                    at->text);
   return as_int_in(c, what, 1, hi, n);
 }
 
@@ -64,10 +59,8 @@ bool as_steps(as_cur *c, int64_t (*out)[2], unsigned max, unsigned *n) {
   *n = 0;
   if (!as_need(c, '[', "the list of [step, num] pairs")) return false;
   do {
-    if (*n == max) {
-      as_error(c->j, c->t->pos, c->t->len, "the list has more than %u pairs", max);
-      return false;
-    }
+    if (*n == max)
+      return as_error(c->j, c->t->pos, c->t->len, "the list has more than %u pairs", max);
     if (!as_need(c, '[', "the start of a list of [step, num] pairs")) return false;
     int64_t *p = out[(*n)++];
     if (!as_int_in(c, "a step", INT32_MIN, INT32_MAX, &p[0])) return false;
@@ -182,11 +175,9 @@ bool as_operand_parse(as_cur *c, uint32_t *index) {
   o.at = c->t;
   o.rows = -1;
   if (!as_at_name(c)) return as_expected(c->j, c->t, "a tile or tensor");
-  if (as_tok_reg(c->t) >= 0) {
-    as_error(c->j, c->t->pos, c->t->len, "expected a tile or tensor, not the register `%s`",
-             c->t->text);
-    return false;
-  }
+  if (as_tok_reg(c->t) >= 0)
+    return as_error(c->j, c->t->pos, c->t->len, "expected a tile or tensor, not the register `%s`",
+                    c->t->text);
   /* TYPE@ begins the raw form. */
   if (c->t[1].kind != AS_T_PUNCT || c->t[1].punct != '@') return named(c, &o, index);
   return as_operand_raw(c, &o) && as_operand_views(c, &o) && finish(c, &o, index);

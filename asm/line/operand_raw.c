@@ -132,8 +132,8 @@ bool as_operand_raw(as_cur *c, as_operand *o) {
   if (dtype < 0) {
     as_near w = as_near_open(t->text, strlen(t->text));
     for (unsigned d = 1; d < ISA_NDTYPES; d++) as_near_try(&w, isa_dtypes[d].name);
-    as_error(c->j, t->pos, t->len, "unknown data type `%s`%s", t->text, as_near_text(c->j, &w));
-    return false;
+    return as_error(c->j, t->pos, t->len, "unknown data type `%s`%s", t->text,
+                    as_near_text(c->j, &w));
   }
   c->t += 2;
   o->ap.dtype = (uint8_t)dtype;

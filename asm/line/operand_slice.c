@@ -70,10 +70,9 @@ static bool parse_item(as_cur *c, item *it) {
 }
 
 static bool bad(as_cur *c, const item *it, const dim *d, const char *what, int64_t v) {
-  as_error(c->j, it->at->pos, as_span_of(it->at, c->t),
-           "%s %lld does not fit dimension %u, which has %lld", what, (long long)v, d->index,
-           (long long)d->n);
-  return false;
+  return as_error(c->j, it->at->pos, as_span_of(it->at, c->t),
+                  "%s %lld does not fit dimension %u, which has %lld", what, (long long)v, d->index,
+                  (long long)d->n);
 }
 
 /* How many elements a range takes, 0 after an error. */
@@ -168,11 +167,9 @@ bool as_operand_slice(as_cur *c, as_operand *o) {
   unsigned i = 0;
   do {
     item it;
-    if (i == n) {
-      as_error(c->j, c->t->pos, c->t->len, "the slice has more items than `%s` has dimensions, %u",
-               o->at->text, n);
-      return false;
-    }
+    if (i == n)
+      return as_error(c->j, c->t->pos, c->t->len,
+                      "the slice has more items than `%s` has dimensions, %u", o->at->text, n);
     if (!parse_item(c, &it) || !slice_dim(c, o, &it, &dims[i++])) return false;
   } while (as_take(c, ','));
   if (!as_at_punct(c, ']')) {

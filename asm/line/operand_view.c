@@ -26,10 +26,9 @@ static bool view_ap(as_cur *c, as_operand *o, const as_tok *at) {
     /* 2^48: far beyond any tensor, and no overflow in bytes. */
     if (!as_int_in(c, "the offset", INT32_MIN, INT64_C(1) << 48, &offset)) return false;
   }
-  if (o->ap.size_dim > 1) {
-    as_error(c->j, at->pos, at->len, "`.ap` cannot replace a dimension whose size is a register");
-    return false;
-  }
+  if (o->ap.size_dim > 1)
+    return as_error(c->j, at->pos, at->len,
+                    "`.ap` cannot replace a dimension whose size is a register");
   /* The dimensions are replaced, the place stays. */
   for (unsigned d = 0; d < n; d++) o->dim[d] = (isa_dim){pair[d][0], (uint32_t)pair[d][1]};
   o->ndim = n;
@@ -61,12 +60,12 @@ static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
   /* The message is one's own: of the last dimension as it is written. */
   if (!soma_view_as(&v, (unsigned)dtype, &e) || (v.ndim && v.dim[v.ndim - 1].num > UINT32_MAX)) {
     isa_dim last = o->ndim ? o->dim[o->ndim - 1] : (isa_dim){1, 1};
-    as_error(c->j, at->pos, as_span_of(at, c->t),
-             "%s cannot be viewed as %s: the last dimension (%u elements, step %lld) and the steps "
-             "of the others must be whole elements of %u bytes",
-             isa_dtypes[o->ap.dtype].name, isa_dtypes[dtype].name, last.num, (long long)last.step,
-             isa_dtype_bytes((unsigned)dtype));
-    return false;
+    return as_error(
+        c->j, at->pos, as_span_of(at, c->t),
+        "%s cannot be viewed as %s: the last dimension (%u elements, step %lld) and the steps "
+        "of the others must be whole elements of %u bytes",
+        isa_dtypes[o->ap.dtype].name, isa_dtypes[dtype].name, last.num, (long long)last.step,
+        isa_dtype_bytes((unsigned)dtype));
   }
   o->ap.dtype = (uint8_t)dtype;
   o->ndim = v.ndim;
@@ -102,10 +101,7 @@ static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
 }
 
 static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind) {
-  if (o->ap.index_kind) {
-    as_error(c->j, at->pos, at->len, "an operand has at most one index");
-    return false;
-  }
+  if (o->ap.index_kind) return as_error(c->j, at->pos, at->len, "an operand has at most one index");
   int64_t dim = 0;
   if (!as_operand_parse(c, &o->ap.index)) return false;
   if (kind == ISA_INDEX_gather && as_take(c, ',') &&
@@ -117,11 +113,10 @@ static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind
     int64_t n;
     if (!as_int_in(c, "the number of elements", 1, UINT16_MAX, &n)) return false;
     soma_view v = view_of(o);
-    if (!soma_view_dense(&v) || o->ap.size_dim > 1) {
-      as_error(c->j, at->pos, at->len,
-               "`.indirect(INDEX, n)` needs dense elements before it, and no size in a register");
-      return false;
-    }
+    if (!soma_view_dense(&v) || o->ap.size_dim > 1)
+      return as_error(
+          c->j, at->pos, at->len,
+          "`.indirect(INDEX, n)` needs dense elements before it, and no size in a register");
     o->dim[0] = (isa_dim){1, (uint32_t)n};
     o->ndim = 1;
   }
@@ -136,20 +131,14 @@ static bool view_peer(as_cur *c, as_operand *o, const as_tok *at) {
                     : o->ap.space == ISA_PSUM ? "no transfer reaches the other core's PSUM"
                     : o->ap.peer              ? "it is given twice"
                                               : NULL;
-  if (why) {
-    as_error(c->j, at->pos, at->len, "`.peer` is the other core's SBUF: %s", why);
-    return false;
-  }
+  if (why) return as_error(c->j, at->pos, at->len, "`.peer` is the other core's SBUF: %s", why);
   o->ap.peer = 1;
   return true;
 }
 
 static bool view_rank(as_cur *c, as_operand *o, const as_tok *at) {
   uint32_t slot;
-  if (o->ap.rank) {
-    as_error(c->j, at->pos, at->len, "`.rank` is given twice");
-    return false;
-  }
+  if (o->ap.rank) return as_error(c->j, at->pos, at->len, "`.rank` is given twice");
   if (!as_peer(c, &slot)) return false;
   o->ap.rank = (uint16_t)slot;
   return true;
@@ -178,10 +167,9 @@ bool as_operand_views(as_cur *c, as_operand *o) {
       known = known || strcmp(name, names[i]) == 0;
       as_near_try(&w, names[i]);
     }
-    if (!known) {
-      as_error(c->j, at->pos, at->len, "an operand has no `.%s`%s", name, as_near_text(c->j, &w));
-      return false;
-    }
+    if (!known)
+      return as_error(c->j, at->pos, at->len, "an operand has no `.%s`%s", name,
+                      as_near_text(c->j, &w));
     /* These two have no arguments in parentheses. */
     if (strcmp(name, "peer") == 0) {
       if (!view_peer(c, o, at)) return false;

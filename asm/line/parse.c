@@ -27,9 +27,8 @@ bool as_need(as_cur *c, unsigned punct, const char *after) {
 
 bool as_need_end(as_cur *c, const char *after) {
   if (as_at_end(c)) return true;
-  as_error(c->j, c->t->pos, c->t->len, "%s does not belong after %s", as_tok_show(c->j, c->t),
-           after);
-  return false;
+  return as_error(c->j, c->t->pos, c->t->len, "%s does not belong after %s",
+                  as_tok_show(c->j, c->t), after);
 }
 
 uint32_t as_span_of(const as_tok *from, const as_tok *end) {

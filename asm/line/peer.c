@@ -55,6 +55,5 @@ bool as_peer(as_cur *c, uint32_t *slot) {
   *slot = isa_program_peer(as_program(c->j), &p);
   if (*slot) return true;
   /* Equal peers share a number, so this takes 65,536 different ones. */
-  as_error(c->j, c->t->pos, c->t->len, "a program has at most %d peers", ISA_MAX_PEERS);
-  return false;
+  return as_error(c->j, c->t->pos, c->t->len, "a program has at most %d peers", ISA_MAX_PEERS);
 }

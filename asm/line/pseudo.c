@@ -111,11 +111,11 @@ static bool same_rows(as_job *j, as_stmt *st, const char *name, const char *firs
   /* Compared here: each instruction alone does not see the other's operand. */
   if (!x || !y || x->nparts == y->nparts) return true; /* the rules report a missing one */
   const as_slot *s = slot_of(st, name);
-  as_error(j, s->pos, s->span,
-           "%s has %u partitions, but %s has %u: they must be equal, since the product sums over "
-           "partitions",
-           name, y->nparts, first, x->nparts);
-  return false;
+  return as_error(
+      j, s->pos, s->span,
+      "%s has %u partitions, but %s has %u: they must be equal, since the product sums over "
+      "partitions",
+      name, y->nparts, first, x->nparts);
 }
 
 static bool is_wide(unsigned dtype) { return dtype == ISA_float32 || dtype == ISA_tfloat32; }
@@ -127,10 +127,9 @@ static bool same_width(as_job *j, as_stmt *st, uint32_t a, uint32_t b) {
   const isa_ap *x = pattern(j, a), *y = pattern(j, b);
   if (!x || !y || is_wide(x->dtype) == is_wide(y->dtype)) return true;
   const as_slot *s = slot_of(st, "moving");
-  as_error(j, s->pos, s->span,
-           "moving is %s, stationary is %s: a 32-bit type needs another on the other side",
-           isa_dtypes[y->dtype].name, isa_dtypes[x->dtype].name);
-  return false;
+  return as_error(j, s->pos, s->span,
+                  "moving is %s, stationary is %s: a 32-bit type needs another on the other side",
+                  isa_dtypes[y->dtype].name, isa_dtypes[x->dtype].name);
 }
 
 /* An identity matrix of as many rows and columns as src has partitions. */

@@ -56,11 +56,9 @@ static bool parse_option(as_cur *c, request *r) {
     c->t++;
     return r->t.numbered = true;
   }
-  if (!as_at_keyword(c)) {
-    as_error(c->j, key->pos, key->len, "expected an option of a tile, not %s%s",
-             as_tok_show(c->j, key), nearest_option(c, key));
-    return false;
-  }
+  if (!as_at_keyword(c))
+    return as_error(c->j, key->pos, key->len, "expected an option of a tile, not %s%s",
+                    as_tok_show(c->j, key), nearest_option(c, key));
   c->t += 2;
   if (strcmp(key->text, "at") == 0) return parse_at(c, r);
   if (strcmp(key->text, "part") == 0)
@@ -102,12 +100,9 @@ static bool parse_shape(as_cur *c, request *r) {
   /* The first dimension is the partitions: bytes are of one of them. */
   for (unsigned d = 0; d < ndim; d++) {
     r->t.shape[d] = (uint32_t)shape[d];
-    if (d > 0 &&
-        (__builtin_mul_overflow(bytes, (uint64_t)shape[d], &bytes) || bytes > UINT32_MAX)) {
-      as_error(c->j, at->pos, as_span_of(at, c->t),
-               "the tile has more than 2^32 bytes in a partition");
-      return false;
-    }
+    if (d > 0 && (__builtin_mul_overflow(bytes, (uint64_t)shape[d], &bytes) || bytes > UINT32_MAX))
+      return as_error(c->j, at->pos, as_span_of(at, c->t),
+                      "the tile has more than 2^32 bytes in a partition");
   }
   r->t.bytes = (uint32_t)bytes;
   return true;
@@ -348,11 +343,9 @@ static bool finish_request(as_job *j, request *r) {
   }
   /* bytes= may only make it larger: its shape must fit. */
   if (r->bytes < 0) return true;
-  if (r->bytes < r->t.bytes) {
-    as_error(j, r->name->pos, r->name->len, "bytes=%lld is less than the %u of its shape",
-             (long long)r->bytes, r->t.bytes);
-    return false;
-  }
+  if (r->bytes < r->t.bytes)
+    return as_error(j, r->name->pos, r->name->len, "bytes=%lld is less than the %u of its shape",
+                    (long long)r->bytes, r->t.bytes);
   r->t.bytes = (uint32_t)r->bytes;
   return true;
 }

@@ -7,9 +7,8 @@ enum { MAX_LIST = 4096 }; /* the longest list of any form */
 
 /* The word is shown as written, with the nearest that is known. */
 static bool bad_name(as_cur *c, const char *what, const as_near *w) {
-  as_error(c->j, c->t->pos, c->t->len, "unknown %s %s%s", what, as_tok_show(c->j, c->t),
-           w->hit ? as_near_text(c->j, w) : "");
-  return false;
+  return as_error(c->j, c->t->pos, c->t->len, "unknown %s %s%s", what, as_tok_show(c->j, c->t),
+                  w->hit ? as_near_text(c->j, w) : "");
 }
 
 static bool need_name(as_cur *c, const char *what) {
@@ -85,11 +84,9 @@ static bool f32_value(as_cur *c, as_val *v, uint32_t *bits) {
     return as_need(c, ')', "the bits of a float");
   }
   if (!as_expr(c, v)) return false;
-  if (v->kind != AS_V_INT && v->kind != AS_V_FLOAT) {
-    as_error(c->j, at->pos, as_span_of(at, c->t), "expected a number, not %s",
-             as_tok_show(c->j, at));
-    return false;
-  }
+  if (v->kind != AS_V_INT && v->kind != AS_V_FLOAT)
+    return as_error(c->j, at->pos, as_span_of(at, c->t), "expected a number, not %s",
+                    as_tok_show(c->j, at));
   *bits = f32_of(*v);
   /* An integer is told about when its use is known (as_num_finish). */
   if (v->kind == AS_V_FLOAT)
@@ -171,11 +168,9 @@ bool as_num_finish(as_job *j, as_stmt *st, as_slot *s) {
     warn_inexact(j, s->pos, s->span, s->i);
     return true;
   }
-  if (s->i < INT32_MIN || s->i > UINT32_MAX) {
-    as_error(j, s->pos, s->span, "%lld does not fit the 32 bits that %s works on", (long long)s->i,
-             isa_aluops[op].name);
-    return false;
-  }
+  if (s->i < INT32_MIN || s->i > UINT32_MAX)
+    return as_error(j, s->pos, s->span, "%lld does not fit the 32 bits that %s works on",
+                    (long long)s->i, isa_aluops[op].name);
   n->v = (uint32_t)s->i;
   return true;
 }
@@ -258,12 +253,10 @@ static bool value_queue(as_cur *c, uint8_t *out) {
   const as_sym *s = as_sym_need(c->j, c->t, 1 << AS_S_QUEUE);
   if (!s) return false;
   /* A queue of core 0 does not exist for an engine of core 1. */
-  if (s->core != c->j->unit->core && s->core != AS_BOTH) {
-    as_error(c->j, c->t->pos, c->t->len,
-             "the queue `%s` belongs to core %u, but this section to core %u", s->name, s->core,
-             c->j->unit->core);
-    return false;
-  }
+  if (s->core != c->j->unit->core && s->core != AS_BOTH)
+    return as_error(c->j, c->t->pos, c->t->len,
+                    "the queue `%s` belongs to core %u, but this section to core %u", s->name,
+                    s->core, c->j->unit->core);
   c->t++;
   /* One of both cores may have different numbers on them. */
   *out = s->u.queue[c->j->unit->core];
@@ -346,11 +339,9 @@ static bool to_pool(as_cur *c, const void *data, uint32_t n, unsigned kind, isa_
 }
 
 static bool value_string(as_cur *c, const as_slot *s, isa_ref *out) {
-  if (c->t->kind != AS_T_STR) {
-    as_error(c->j, c->t->pos, c->t->len, "%s is a string in quotes, not %s", s->name,
-             as_tok_show(c->j, c->t));
-    return false;
-  }
+  if (c->t->kind != AS_T_STR)
+    return as_error(c->j, c->t->pos, c->t->len, "%s is a string in quotes, not %s", s->name,
+                    as_tok_show(c->j, c->t));
   const as_tok *t = c->t++;
   return to_pool(c, t->text, t->len, ISA_K_STR, out);
 }
@@ -413,10 +404,9 @@ static bool value_list(as_cur *c, const as_slot *s, isa_ref *out) {
   while (ok && !as_take(c, ']')) {
     uint32_t v[2];
     if (n > 0 && !as_need(c, ',', "an element of the list")) return false;
-    if (n == MAX_LIST) {
-      as_error(c->j, c->t->pos, c->t->len, "%s has more than %d elements", s->name, MAX_LIST);
-      return false;
-    }
+    if (n == MAX_LIST)
+      return as_error(c->j, c->t->pos, c->t->len, "%s has more than %d elements", s->name,
+                      MAX_LIST);
     if (!list_item(c, s, v)) return false;
     data = as_grow(c->j, data, n, 1, &cap, size);
     /* Bytes are one each, all others 32-bit numbers.

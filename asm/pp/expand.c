@@ -145,8 +145,7 @@ bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole) {
     if (is_punct(&t, '}') && braces) braces--;
     *as_toks_add(pp->j, &pp->args) = t;
   }
-  as_error(pp->j, name->pos, name->len, "the call of `%s` has no `)`", name->text);
-  return false;
+  return as_error(pp->j, name->pos, name->len, "the call of `%s` has no `)`", name->text);
 }
 
 /* Forms of one name are told apart by their number of parameters. */
@@ -424,9 +423,8 @@ static bool join(as_pp *pp, const as_tok *t, as_toks *out) {
   }
   if (last.kind != AS_T_PP && t->kind != AS_T_PP && as_pp_paste(pp, &last, t, out)) return true;
   out->n++;
-  as_error(pp->j, t->pos, t->len, "%s and %s cannot be joined", as_tok_show(pp->j, &last),
-           as_tok_show(pp->j, t));
-  return false;
+  return as_error(pp->j, t->pos, t->len, "%s and %s cannot be joined", as_tok_show(pp->j, &last),
+                  as_tok_show(pp->j, t));
 }
 
 /* Copies tokens to out without the %+ between them.

@@ -43,9 +43,8 @@ const char *as_pp_env(as_pp *pp, const as_tok *name, bool ask) {
 static bool unknown(as_pp *pp, const as_tok *name) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     if (strcmp(name->text, refused[i].name) != 0) continue;
-    as_error(pp->j, name->pos, name->len, "`%%%s()` is not built: %s", name->text,
-             refused[i].instead);
-    return false;
+    return as_error(pp->j, name->pos, name->len, "`%%%s()` is not built: %s", name->text,
+                    refused[i].instead);
   }
   as_error(pp->j, name->pos, name->len, "unknown function `%%%s()`", name->text);
   /* 10 %eval (3) is a remainder, or a call that was misspelt. */
@@ -80,8 +79,8 @@ static bool integer(as_pp *pp, uint32_t i, const as_tok *name, int64_t *out) {
   if (!value(pp, i, name, &v)) return false;
   *out = v.i;
   if (v.kind == AS_V_INT) return true;
-  as_error(pp->j, name->pos, name->len, "a parameter of `%%%s()` is not an integer", name->text);
-  return false;
+  return as_error(pp->j, name->pos, name->len, "a parameter of `%%%s()` is not an integer",
+                  name->text);
 }
 
 /* Parameter i is a string, which is copied to *out. */
@@ -133,10 +132,8 @@ static bool magnitude(as_pp *pp, const as_tok *name, uint32_t first, as_toks *ou
   as_val v;
   if (!value(pp, first, name, &v)) return false;
   /* Only strings in double quotes come here: 'a' is a number. */
-  if (v.kind == AS_V_STR) {
-    as_error(pp->j, name->pos, name->len, "%%abs() takes a number, not a string");
-    return false;
-  }
+  if (v.kind == AS_V_STR)
+    return as_error(pp->j, name->pos, name->len, "%%abs() takes a number, not a string");
   as_tok t[2];
   uint32_t n = as_pp_value(pp, name, &v, t);
   /* The last of the two tokens, if there is a sign. */
@@ -166,12 +163,10 @@ static bool digits(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, as
   if (!integer(pp, first, name, &number) || (n > 1 && !integer(pp, first + 1, name, &count)) ||
       (n > 2 && !integer(pp, first + 2, name, &base)))
     return false;
-  if (count < -MOST || count > MOST || base < 2 || base > 64) {
-    as_error(pp->j, name->pos, name->len,
-             "%%num() gives up to %d digits of a base from 2 to 64, not %lld of base %lld", MOST,
-             (long long)count, (long long)base);
-    return false;
-  }
+  if (count < -MOST || count > MOST || base < 2 || base > 64)
+    return as_error(pp->j, name->pos, name->len,
+                    "%%num() gives up to %d digits of a base from 2 to 64, not %lld of base %lld",
+                    MOST, (long long)count, (long long)base);
   char s[MOST + 65], *end = s + sizeof s, *p = end;
   uint64_t u = (uint64_t)number;
   /* A fixed count takes the last digits. */
@@ -258,10 +253,10 @@ static bool condition(as_pp *pp, const as_tok *name, unsigned is, uint32_t first
 static bool check_count(as_pp *pp, const as_tok *name, unsigned f, uint32_t n) {
   if (n >= functions[f].least && n <= functions[f].most) return true;
   /* Functions of many parameters have no limit worth telling. */
-  as_error(pp->j, name->pos, name->len, "`%%%s()` takes %u%s parameter%s, not %u", name->text,
-           functions[f].least, functions[f].most > functions[f].least ? " or more" : "",
-           functions[f].least == 1 && functions[f].most == 1 ? "" : "s", n);
-  return false;
+  return as_error(pp->j, name->pos, name->len, "`%%%s()` takes %u%s parameter%s, not %u",
+                  name->text, functions[f].least,
+                  functions[f].most > functions[f].least ? " or more" : "",
+                  functions[f].least == 1 && functions[f].most == 1 ? "" : "s", n);
 }
 
 static bool call(as_pp *pp, unsigned f, const as_tok *name, uint32_t first, as_toks *out) {

@@ -33,12 +33,10 @@ bool as_pp_read_count(as_pp *pp, const as_tok **t, as_pp_count_spec *out) {
       return false;
     }
   }
-  if (out->most < out->least) {
-    as_error(pp->j, first->pos, first->len,
-             "a macro of %u to %u parameters: the second number is less than the first", out->least,
-             out->most);
-    return false;
-  }
+  if (out->most < out->least)
+    return as_error(pp->j, first->pos, first->len,
+                    "a macro of %u to %u parameters: the second number is less than the first",
+                    out->least, out->most);
   if (is_punct(*t, '+')) {
     ++*t;
     out->greedy = true;
@@ -100,9 +98,9 @@ bool as_pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
         add_piece(pp, at, end - at);
       } else {
         /* {a} b would be half a parameter in braces. */
-        as_error(pp->j, v[at].pos, 1,
-                 close == n ? "`{` has no `}`" : "the braces do not enclose the whole parameter");
-        return false;
+        return as_error(pp->j, v[at].pos, 1,
+                        close == n ? "`{` has no `}`"
+                                   : "the braces do not enclose the whole parameter");
       }
     } else {
       add_piece(pp, at, end - at);

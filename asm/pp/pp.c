@@ -157,9 +157,8 @@ static bool closes(as_pp *pp, nest_depth *in, const as_tok *v, uint32_t n) {
 /* The message is at the line that opened it: the end of the file says little. */
 static bool never_closed(as_pp *pp, as_pos at, enum as_pp_block block) {
   static const char *const names[] = {"macro", "rep", "comment"};
-  as_error(pp->j, at, (uint32_t)strlen(names[block]) + 1, "`%%%s` without `%%end%s`", names[block],
-           names[block]);
-  return false;
+  return as_error(pp->j, at, (uint32_t)strlen(names[block]) + 1, "`%%%s` without `%%end%s`",
+                  names[block], names[block]);
 }
 
 /* The rest of the body is already there: a range, whose end is found once. */
@@ -226,8 +225,7 @@ unsigned as_pp_find_directive(const as_name *name) {
 /* `%else x` and the like: what is left would be ignored in silence. */
 bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after) {
   if (t->kind == AS_T_END) return true;
-  as_error(pp->j, t->pos, t->len, "unexpected %s after %s", as_tok_show(pp->j, t), after);
-  return false;
+  return as_error(pp->j, t->pos, t->len, "unexpected %s after %s", as_tok_show(pp->j, t), after);
 }
 
 /* NASM's directives that are not built, with what to write instead. */

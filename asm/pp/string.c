@@ -29,8 +29,7 @@ as_tok as_pp_text(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n) {
 /* A zero byte would end the text too early. */
 bool as_pp_tokens(as_pp *pp, const as_tok *s, as_toks *out) {
   if (!memchr(s->text, 0, s->len) && as_lex_piece(pp->j, s->text, s->pos, out)) return true;
-  as_error(pp->j, s->pos, s->len, "%s cannot be read as tokens", as_tok_show(pp->j, s));
-  return false;
+  return as_error(pp->j, s->pos, s->len, "%s cannot be read as tokens", as_tok_show(pp->j, s));
 }
 
 static void deftok(as_pp *pp, const as_tok *name, bool nocase) {

@@ -109,11 +109,9 @@ static bool put_params(subst *s, const as_tok *t) {
   }
   /* -1 is the last parameter. */
   int32_t from = a < 0 ? a + n + 1 : a, to = b < 0 ? b + n + 1 : b;
-  if (from < 1 || to < 1 || from > n || to > n) {
-    as_error(s->pp->j, t->pos, t->len, "%s is outside the %d parameter%s", as_tok_show(s->pp->j, t),
-             n, n == 1 ? "" : "s");
-    return false;
-  }
+  if (from < 1 || to < 1 || from > n || to > n)
+    return as_error(s->pp->j, t->pos, t->len, "%s is outside the %d parameter%s",
+                    as_tok_show(s->pp->j, t), n, n == 1 ? "" : "s");
   as_tok comma = {.kind = AS_T_PUNCT, .punct = ',', .text = ",", .len = 1, .pos = t->pos};
   /* Both ends belong to it. */
   for (int32_t i = from, step = from <= to ? 1 : -1;; i += step) {
@@ -128,11 +126,9 @@ static bool put_context(subst *s, const as_tok *t) {
   as_pp_context *c = s->pp->context;
   /* One more dollar sign for each context outwards. */
   for (int64_t i = 1; i < t->v.ival && c; i++) c = c->outer;
-  if (!c) {
-    as_error(s->pp->j, t->pos, t->len, "%s needs %lld context%s: `%%push` opens one",
-             as_tok_show(s->pp->j, t), (long long)t->v.ival, t->v.ival == 1 ? "" : "s");
-    return false;
-  }
+  if (!c)
+    return as_error(s->pp->j, t->pos, t->len, "%s needs %lld context%s: `%%push` opens one",
+                    as_tok_show(s->pp->j, t), (long long)t->v.ival, t->v.ival == 1 ? "" : "s");
   put_local(s, t, c->id);
   return true;
 }
@@ -153,11 +149,10 @@ static bool put_condition(subst *s, const as_tok *t) {
   if (t->v.ival >= 1 && t->v.ival <= s->call->nargs) r = param(s->call, (uint32_t)t->v.ival - 1);
   const as_tok *v = as_pp_range_of(&s->call->args, r);
   const char *opposite = r.n == 1 && v->kind == AS_T_NAME ? opposite_of(v->text) : NULL;
-  if (!opposite) {
-    as_error(s->pp->j, t->pos, t->len,
-             "parameter %lld is not a condition: eq ne lt le gt ge ltu geu", (long long)t->v.ival);
-    return false;
-  }
+  if (!opposite)
+    return as_error(s->pp->j, t->pos, t->len,
+                    "parameter %lld is not a condition: eq ne lt le gt ge ltu geu",
+                    (long long)t->v.ival);
   as_tok name = *t;
   /* The place is the parameter's: an error there is the caller's. */
   name.pos = v->pos;
@@ -179,10 +174,7 @@ static bool put_indirect(subst *s, const as_tok *v, uint32_t n, uint32_t *i) {
     if (opens) depth++;
     if (t->kind == AS_T_PUNCT && t->punct == ']' && --depth == 0) break;
   }
-  if (*i == n) {
-    as_error(pp->j, open->pos, open->len, "`%%[` has no `]`");
-    return false;
-  }
+  if (*i == n) return as_error(pp->j, open->pos, open->len, "`%%[` has no `]`");
   if (pp->nindirect == PP_MAX_INDIRECT)
     as_fatal(pp->j, open->pos, "`%%[` nested deeper than %d", PP_MAX_INDIRECT);
   /* Buffers for each depth. */
@@ -203,10 +195,8 @@ static bool put_pp(subst *s, const as_tok *t) {
   /* There was nothing to join it to. */
   if (is_paste(t) && s->nothing) return true;
   if (t->punct == AS_PP_CONTEXT) return put_context(s, t);
-  if (t->punct == AS_PP_COMMA) {
-    as_error(s->pp->j, t->pos, t->len, "`%%,` is not built: write %%cond() or `%%ifempty`");
-    return false;
-  }
+  if (t->punct == AS_PP_COMMA)
+    return as_error(s->pp->j, t->pos, t->len, "`%%,` is not built: write %%cond() or `%%ifempty`");
   /* These are for later: functions, joins and directives. */
   bool keeps = t->punct == AS_PP_DIRECTIVE || t->punct == AS_PP_PASTE || t->punct == AS_PP_ARG ||
                t->punct == AS_PP_SELF || t->punct == AS_PP_SELF_DEFINED || t->punct == AS_PP_ENV ||

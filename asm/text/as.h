@@ -41,8 +41,8 @@ typedef struct as_source {
 /* ---- Diagnostics (diag.c) ----------------------------------------------------------------- */
 
 /* One error at a place; span columns are underlined. Past max_errors the job ends (longjmp to
- * as_assemble, which is the only catch point: arenas make that safe). */
-void as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) ISA_PRINTF(4, 5);
+ * as_assemble, which is the only catch point: arenas make that safe). Returns false. */
+bool as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) ISA_PRINTF(4, 5);
 void as_warning(as_job *j, const char *name, as_pos at, uint32_t span, const char *fmt, ...)
     ISA_PRINTF(5, 6);
 /* A note to the error before: the rule, the values, a place. at.line 0: no place. */

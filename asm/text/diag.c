@@ -195,7 +195,7 @@ static bool reported_before(as_job *j, as_pos at, const char *text) {
   return false;
 }
 
-void as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
+bool as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   /* read_names asks so: the line is only looked at for its names. */
@@ -204,14 +204,15 @@ void as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
     /* It still counts, for who has asked for quiet. */
     j->errors++;
     j->warn_state->last_shown = false;
-    return;
+    return false;
   }
   char *text = format(j, fmt, ap);
   va_end(ap);
-  if (reported_before(j, at, text)) return;
+  if (reported_before(j, at, text)) return false;
   stop_when_full(j);
   count_error(j);
   report(j, AS_ERROR, at, span, text);
+  return false;
 }
 
 bool as_expected(as_job *j, const as_tok *t, const char *what, ...) {
@@ -219,8 +220,7 @@ bool as_expected(as_job *j, const as_tok *t, const char *what, ...) {
   va_start(ap, what);
   const char *wanted = format(j, what, ap);
   va_end(ap);
-  as_error(j, t->pos, t->len, "expected %s, not %s", wanted, as_tok_show(j, t));
-  return false;
+  return as_error(j, t->pos, t->len, "expected %s, not %s", wanted, as_tok_show(j, t));
 }
 
 void as_warning(as_job *j, const char *name, as_pos at, uint32_t span, const char *fmt, ...) {

@@ -34,8 +34,7 @@ static bool take(eval *e, unsigned punct) {
  * In `x != 0 && 10 / x` the right side must not fail for 0. */
 static bool complain(eval *e, const as_tok *t, const char *text) {
   if (e->dead) return true;
-  as_error(e->c->j, t->pos, t->len, "%s", text);
-  return false;
+  return as_error(e->c->j, t->pos, t->len, "%s", text);
 }
 
 static bool expected(eval *e, const char *what) {
@@ -272,22 +271,19 @@ static bool call_fn(eval *e, const as_tok *name, enum fn fn, const as_val *v, un
 /* Also on a side that does not count: a wrong number of arguments is wrong anyway. */
 static bool check_args(eval *e, const as_tok *name, enum fn fn, const as_val *v, unsigned n) {
   as_job *j = e->c->j;
-  if (n < fns[fn].least || n > fns[fn].most) {
-    as_error(j, name->pos, name->len, "`%s` takes %u argument%s%s, not %u", name->text,
-             fns[fn].least, fns[fn].least == 1 ? "" : "s",
-             fns[fn].most > fns[fn].least ? " or more" : "", n);
-    return false;
-  }
+  if (n < fns[fn].least || n > fns[fn].most)
+    return as_error(j, name->pos, name->len, "`%s` takes %u argument%s%s, not %u", name->text,
+                    fns[fn].least, fns[fn].least == 1 ? "" : "s",
+                    fns[fn].most > fns[fn].least ? " or more" : "", n);
   for (unsigned i = 0; i < n && !e->dead; i++) {
     bool ok = fns[fn].takes == AS_V_STR ? is_text(&v[i])
               : fns[fn].takes           ? v[i].kind == fns[fn].takes
                                         : v[i].kind != AS_V_STR;
     if (ok) continue;
-    as_error(j, name->pos, name->len, "argument %u of `%s` is not %s", i + 1, name->text,
-             fns[fn].takes == AS_V_INT ? "an integer"
-             : fns[fn].takes           ? "a string"
-                                       : "a number");
-    return false;
+    return as_error(j, name->pos, name->len, "argument %u of `%s` is not %s", i + 1, name->text,
+                    fns[fn].takes == AS_V_INT ? "an integer"
+                    : fns[fn].takes           ? "a string"
+                                              : "a number");
   }
   return true;
 }
@@ -316,9 +312,9 @@ static bool function(eval *e, const as_tok *name, enum fn fn, as_val *out) {
 /* A target line may come later, so its parameters have no value before. */
 static bool need_target(eval *e, const as_tok *name) {
   if (e->c->j->target) return true;
-  if (!e->dead)
-    as_error(e->c->j, name->pos, name->len, "`%s` needs a target: none is known yet", name->text);
-  return false;
+  /* The side that does not count reports nothing. */
+  return !e->dead && as_error(e->c->j, name->pos, name->len,
+                              "`%s` needs a target: none is known yet", name->text);
 }
 
 /* A parameter of the machine: 0 not one, 1 filled, -1 reported. */
@@ -440,11 +436,9 @@ static bool primary(eval *e, as_val *out) {
   case AS_T_NAME: return name_value(e, out);
   default:
     /* NASM's sign for the address of the present line. */
-    if (at(e, '$')) {
-      as_error(e->c->j, t->pos, 1,
-               "`$` does not stand for the address of this code: write a label");
-      return false;
-    }
+    if (at(e, '$'))
+      return as_error(e->c->j, t->pos, 1,
+                      "`$` does not stand for the address of this code: write a label");
     if (!take(e, '(')) return expected(e, "an expression");
     if (!whole(e, out)) return false;
     if (!at(e, ')')) return expected(e, "`)`");
@@ -481,10 +475,8 @@ static bool unary(eval *e, as_val *out) {
   bool prefix = op->kind == AS_T_PUNCT && op->punct < 256 && strchr("+-~!", op->punct) != NULL;
   if (!prefix) return primary(e, out);
   e->c->t++;
-  if (++e->depth > MAX_DEPTH) {
-    as_error(e->c->j, op->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
-    return false;
-  }
+  if (++e->depth > MAX_DEPTH)
+    return as_error(e->c->j, op->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
   bool ok = unary(e, out) && negate(e, op, out);
   e->depth--;
   return ok;
@@ -508,10 +500,8 @@ static bool logical(eval *e, const as_tok *op, as_val *left) {
 
 /* Climbing: an operator that binds tighter than `level` takes what follows. */
 static bool binary(eval *e, unsigned level, as_val *out) {
-  if (++e->depth > MAX_DEPTH) {
-    as_error(e->c->j, e->c->t->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
-    return false;
-  }
+  if (++e->depth > MAX_DEPTH)
+    return as_error(e->c->j, e->c->t->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
   bool ok = unary(e, out);
   /* Left to right: a - b - c is (a - b) - c. */
   for (unsigned l; ok && (l = level_of(e->c->t)) >= level;) {
@@ -533,10 +523,8 @@ static bool whole(eval *e, as_val *out) {
   if (!at(e, '?')) return true;
   bool yes = truth(out);
   as_val a, b;
-  if (++e->depth > MAX_DEPTH) {
-    as_error(e->c->j, e->c->t->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
-    return false;
-  }
+  if (++e->depth > MAX_DEPTH)
+    return as_error(e->c->j, e->c->t->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
   e->c->t++;
   e->dead += !yes;
   bool ok = whole(e, &a);

@@ -107,10 +107,8 @@ static bool try_path(as_job *j, const char *path, bool source, found *f) {
 static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool source, found *f) {
   f->why = 0;
   /* A file that the command line names, at line 0, is always allowed. */
-  if (at.line != 0 && j->o && j->o->no_files) {
-    as_error(j, at, span, "cannot read `%s`: this source may not read files", path);
-    return false;
-  }
+  if (at.line != 0 && j->o && j->o->no_files)
+    return as_error(j, at, span, "cannot read `%s`: this source may not read files", path);
   const char *from = at.line && at.file < j->nsources ? j->sources[at.file].name : "";
   /* An absolute path is not searched for. */
   bool fixed = path[0] == '/' || at.line == 0;
