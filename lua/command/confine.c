@@ -365,8 +365,7 @@ static void push_end(lua_State *L, const child *c, const confinement *w, double 
                : sig != 0       ? CRASH
                                 : WEXITSTATUS(c->status);
   lua_newtable(L);
-  lua_pushinteger(L, status);
-  lua_setfield(L, -2, "status");
+  lb_set_count(L, "status", (uint64_t)status);
   lb_set_flag(L, "interrupted", c->why == interrupted);
   push_reason(L, c, w);
   lua_setfield(L, -2, "message");
@@ -376,8 +375,7 @@ static void push_end(lua_State *L, const child *c, const confinement *w, double 
   lb_set_number(L, "seconds", seconds);
   lb_set_number(L, "cpu_seconds", seconds_of(c->usage.ru_utime) + seconds_of(c->usage.ru_stime));
   /* Linux counts kibibytes. */
-  lua_pushinteger(L, (lua_Integer)c->usage.ru_maxrss * 1024);
-  lua_setfield(L, -2, "memory_bytes");
+  lb_set_count(L, "memory_bytes", (uint64_t)c->usage.ru_maxrss * 1024);
 }
 
 static bool open_pipes(int (*fd)[2]) {

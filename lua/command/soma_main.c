@@ -305,10 +305,8 @@ static int protected_main(lua_State *L) {
   if (job) {
     lua_newtable(L);
     luaL_setfuncs(L, job->functions, 0);
-    lua_pushinteger(L, job->rank);
-    lua_setfield(L, -2, "rank");
-    lua_pushinteger(L, job->size);
-    lua_setfield(L, -2, "size");
+    lb_set_count(L, "rank", (uint64_t)job->rank);
+    lb_set_count(L, "size", (uint64_t)job->size);
     lua_setfield(L, LUA_REGISTRYINDEX, LB_JOB);
     lua_pushlightuserdata(L, (void *)(uintptr_t)job->transport);
     /* Kept as light userdata, because Lua knows nothing of it. */

@@ -431,10 +431,8 @@ static bool push_count(lua_State *L, const lb_core *core, const char *key) {
  * Operators run programs of their own; here they are counted apart. */
 static void push_arithmetic(lua_State *L, const lb_core *core) {
   lua_createtable(L, 0, 3);
-  lua_pushinteger(L, core->arithmetic.runs);
-  lua_setfield(L, -2, "runs");
-  lua_pushinteger(L, core->arithmetic.programs);
-  lua_setfield(L, -2, "programs");
+  lb_set_count(L, "runs", (uint64_t)core->arithmetic.runs);
+  lb_set_count(L, "programs", (uint64_t)core->arithmetic.programs);
   lb_set_number(L, "time_ns", core->arithmetic.ns);
 }
 
