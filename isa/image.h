@@ -28,9 +28,9 @@ enum {
 
 /* Feature bits: what a reader must know to understand the file. */
 enum image_feature {
-  IMAGE_SBUFS = 1, /* patterns of the other core's SBUF */
-  IMAGE_ROWS = 2,  /* tensors whose first dimension the host gives */
-  IMAGE_WORLD = 4, /* sections of CC sequencers, and what they name of other ranks */
+  IMAGE_SBUFS = 1,   /* patterns of the other core's SBUF */
+  IMAGE_ROWS = 2,    /* tensors whose first dimension the host gives */
+  IMAGE_WORLD = 4,   /* sections of CC sequencers, and what they name of other ranks */
   IMAGE_MACHINE = 8, /* for a hypothetical machine: section MACH */
   IMAGE_FEATURES = IMAGE_SBUFS | IMAGE_ROWS | IMAGE_WORLD | IMAGE_MACHINE
 };

@@ -472,8 +472,7 @@ static bool read_cores(isa_image *im) {
 static bool read_image(isa_image *im) {
   if (!isa_image_frame(im) || !read_by(im, IMAGE_MACH, isa_image_get_machine) ||
       !read_strings(im) || !read_files(im) || !read_tensors(im) || !read_tiles(im) ||
-      !read_iterations(im) ||
-      !read_by(im, IMAGE_GRPS, isa_image_get_groups) ||
+      !read_iterations(im) || !read_by(im, IMAGE_GRPS, isa_image_get_groups) ||
       !read_by(im, IMAGE_PEER, isa_image_get_peers) || !read_pool(im) ||
       !read_by(im, IMAGE_CALL, isa_image_get_calls) || !read_cores(im) || !read_symbols(im))
     return false;

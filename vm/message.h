@@ -16,12 +16,12 @@ enum { VM_MESSAGE_PACKET = 2 };
 
 /* 64 bytes without an address, so that it can go to another process. */
 typedef struct vm_message {
-  vm_time time;               /* when it arrives */
-  uint64_t seq;               /* of its sender, from 0 on */
-  uint32_t src, dst;          /* ranks; both cores have the same number */
+  vm_time time;      /* when it arrives */
+  uint64_t seq;      /* of its sender, from 0 on */
+  uint32_t src, dst; /* ranks; both cores have the same number */
   /* updates: 1: it adds `value` to that semaphore; or VM_MESSAGE_PACKET */
   uint8_t core, updates, sem;
-  uint8_t engine;             /* the sender's, at pc */
+  uint8_t engine; /* the sender's, at pc */
   uint32_t pc;
   /* Elements first .. first + n - 1 of pattern ap of the sender's core, which begins `offset` bytes
    * from where the receiver's tensor, or a partition, begins. ap 0: it has no bytes. */

@@ -43,7 +43,7 @@ typedef struct vm_transfer {
   bool large;                        /* it writes an output that the host's caches do not hold */
   uint8_t hbm_bytes;                 /* read and written in HBM for an element of dst */
   uint8_t shares;                    /* that have elements */
-  uint8_t sem, sem_core; /* what it signals, and whose it is */
+  uint8_t sem, sem_core;             /* what it signals, and whose it is */
   /* Slots of the program's peers, 0 none: that gets its bytes, by pattern put_ap; that it signals.
    */
   uint16_t put, peer;

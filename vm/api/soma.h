@@ -126,7 +126,7 @@ typedef struct soma_event {
 
 /* For max_instructions a dma_trigger counts once for each transfer that it starts. */
 typedef struct soma_options {
-  size_t size;               /* sizeof(soma_options), so that older callers keep working */
+  size_t size; /* sizeof(soma_options), so that older callers keep working */
   /* "trn1" "inf2" "trn2" "trn3", or a hypothetical machine: "trn2, sbuf_kib=384, DMA_R_IN=40000",
    * by isa/README.md, or the text of a file with these; NULL: the program's own, trn2 first. */
   const char *target;
@@ -200,9 +200,9 @@ soma_status soma_machine_clear(soma_machine *m);
 const char *soma_error(const soma_machine *m);
 const char *soma_target(const soma_machine *m);
 typedef struct soma_target_info {
-  const char *name;    /* "trn2"; static, or of a hypothetical machine the machine's */
-  uint32_t generation; /* 2 of trn1 and inf2, 3, 4 */
-  uint32_t cores;      /* of a device */
+  const char *name;                /* "trn2"; static, or of a hypothetical machine the machine's */
+  uint32_t generation;             /* 2 of trn1 and inf2, 3, 4 */
+  uint32_t cores;                  /* of a device */
   uint32_t sbuf_bytes, psum_bytes; /* of a partition */
   uint32_t dma_engines;            /* of a core: what a transfer adds to its semaphore */
   uint32_t hypothetical, zero;

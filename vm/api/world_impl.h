@@ -25,7 +25,7 @@ struct soma_world {
   soma_world_options o;
   isa_alloc al;
   const isa_instance *instance;
-  isa_target target; /* of its ranks: that of the instance, or a hypothetical machine of it */
+  isa_target target;  /* of its ranks: that of the instance, or a hypothetical machine of it */
   uint32_t instances; /* so many of them, joined by EFA */
   char name[64];      /* "trn1.32xlarge x 4" */
   int algorithm;      /* vm_cc_algorithm, -1: by size */

@@ -106,9 +106,9 @@ void vm_batch_settle(vm_core *c, const vm_item *it);
 typedef struct vm_lanes {
   uint32_t part, rows; /* partitions of its operands */
   uint32_t least;      /* a part has a multiple of that many */
-  bool straight; /* partition p of the results depends only on partition p of memory, and on
-                    operands of one partition; and the handler cannot fail */
-  bool rounds;   /* stochastically: it counts in rounding_count of its engine */
+  bool straight;       /* partition p of the results depends only on partition p of memory, and on
+                          operands of one partition; and the handler cannot fail */
+  bool rounds;         /* stochastically: it counts in rounding_count of its engine */
   uint64_t rounding_count; /* before it */
 } vm_lanes;
 typedef struct vm_lanes_row { /* see lanes.def; least 0: the instruction stays whole */

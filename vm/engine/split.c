@@ -115,8 +115,7 @@ static bool writes_all_rows(const vm_item *it, uint32_t rows) {
 
 bool vm_lanes_of(const vm_core *c, const vm_flight *f, vm_lanes *l) {
   *l = (vm_lanes){.rows = 1, .least = vm_lanes_rows[f->in->op].least, .straight = true};
-  if (!measure(f, l) || !writes_all_rows(&f->item, l->rows) || !are_apart(&f->item))
-    return false;
+  if (!measure(f, l) || !writes_all_rows(&f->item, l->rows) || !are_apart(&f->item)) return false;
   int round = isa_field_of(f->in->op, ISA_K_ENUM, ISA_SET_ROUND);
   l->rounds =
       round >= 0 && *(const uint8_t *)isa_member_c(f->in, &isa_form_of(f->in->op)->fields[round]) ==

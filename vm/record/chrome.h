@@ -19,8 +19,8 @@ typedef struct chrome {
   uint8_t *transfer_lanes; /* by transfer */
   uint32_t queue_lanes[ISA_MAX_CORES * ISA_MAX_QUEUES];
   uint64_t arrows;
-  vm_rec_over over; /* of a world: arrows from rank to rank */
-  uint32_t *came;   /* by event: an update of another rank, its number + 1 */
+  vm_rec_over over;     /* of a world: arrows from rank to rank */
+  uint32_t *came;       /* by event: an update of another rank, its number + 1 */
   uint32_t rank, flows; /* flows: transfers of the ranks before */
   bool first, of_ranks; /* of_ranks: a trace of a world */
 } chrome;

@@ -47,14 +47,11 @@ bool vm_rec_pushes(const vm_rec_view *t, const vm_rec_transfers *x, uint32_t sha
     to = isa_peer_rank(t->p, &t->p->peers[in->upd.value - 1], rank);
   } else if (in->u.TRIGGER.first != UINT32_MAX) {
     uint32_t k = place_in_trigger(t, x, share), at = in->u.TRIGGER.first - 1 + k;
-    if (k != UINT32_MAX && at < q->nstatics)
-      to = rank_written(t, v->core, &q->statics[at], rank);
+    if (k != UINT32_MAX && at < q->nstatics) to = rank_written(t, v->core, &q->statics[at], rank);
   }
   if (to == UINT32_MAX) return false;
-  *out = (vm_rec_over_end){.from = rank,
-                           .to = to,
-                           .sem = (uint16_t)vm_rec_sem(v->core, in->upd.sem),
-                           .time = v->end};
+  *out = (vm_rec_over_end){
+      .from = rank, .to = to, .sem = (uint16_t)vm_rec_sem(v->core, in->upd.sem), .time = v->end};
   return true;
 }
 

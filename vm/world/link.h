@@ -66,7 +66,7 @@ typedef struct vm_flying { /* a message on its way: its last byte is at link `at
   vm_time time;
   uint64_t size, before; /* before: bytes of its share in packets that went before it */
   vm_time spread;        /* its first byte came so long before */
-  uint32_t at;    /* of a slot without a message: the next of these + 1 */
+  uint32_t at;           /* of a slot without a message: the next of these + 1 */
 } vm_flying;
 
 typedef struct vm_due { /* its place in the order in which messages come to links */
@@ -85,7 +85,7 @@ typedef struct vm_links {
   uint32_t nheap, cap;
   vm_flying *slots;
   uint32_t nslots, cap_slots, no_message; /* no_message: the first slot without one, + 1; 0: none */
-  uint32_t lost;        /* messages that a failed link has stopped */
+  uint32_t lost;                          /* messages that a failed link has stopped */
   vm_link_pass *passes; /* the first 2^20, in the order of their times of coming */
   uint32_t npasses, cap_passes;
   vm_link_change why; /* of the first of them */

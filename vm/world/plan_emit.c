@@ -335,8 +335,7 @@ static uint32_t transfers(const cc_emitter *m, const vm_cc_step *st) {
   if (m->x->variable) return m->x->tells ? 2 : 1;
   for (uint32_t i = m->part.first; i < end; i += m->together) {
     uint64_t elems = 0;
-    for (uint32_t j = i; j < end && j < i + m->together; j++)
-      elems += elems_of(m, st, j);
+    for (uint32_t j = i; j < end && j < i + m->together; j++) elems += elems_of(m, st, j);
     n += elems > 0;
   }
   return n;

@@ -60,7 +60,7 @@ struct vm_plan {
   vm_cc_list steps;                      /* the last that were made */
   vm_cc_shape counted;                   /* of which semaphores and blocks were counted last, */
   uint32_t count_ready, count_from, count_land; /* as in vm_cc_list */
-  uint8_t spare[ISA_NSEMS];              /* semaphores that no program uses, from the highest on */
+  uint8_t spare[ISA_NSEMS]; /* semaphores that no program uses, from the highest on */
   uint32_t nspare;
   cc_ready *ready;
   uint32_t nready, cap_ready;

@@ -84,7 +84,7 @@ typedef enum vm_cc_step_kind {
 enum { VM_STEP_SOURCES = 16 }; /* of a REDUCE, as of a dma_compute */
 typedef struct vm_cc_step {
   uint8_t kind, nsrc;
-  bool chained; /* of a REDUCE: it goes on with what the one before has made */
+  bool chained;              /* of a REDUCE: it goes on with what the one before has made */
   uint32_t sem, peer, count; /* peer: a place of the list */
   /* Which data it is about: that slice of the block. One without elements is not pushed, and not
    * waited for. Pieces are as long: a block of LAND holds any of them. */

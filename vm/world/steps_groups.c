@@ -95,8 +95,7 @@ static void scatter_to_groups(groups *g) {
     sum = ring_sum(g, k, first);
     if (k == n - 1) wait_ready(m, 1, n - 1);
     vm_cc_piece to = piece(VM_CC_LAND, came + part(g->mine, other));
-    EACH_SLICE(m, i) if (k)
-        about(push(m, place_in(g, k), g->from, to, sum), place_in(g, k), i);
+    EACH_SLICE(m, i) if (k) about(push(m, place_in(g, k), g->from, to, sum), place_in(g, k), i);
   }
   m->out->land = came + n - 1;
   for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, g->from), p, i);

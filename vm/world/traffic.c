@@ -56,8 +56,7 @@ static void deliver(vm_world *w, const vm_parcel *p) {
     vm_fault(
         to->cores[0], ISA_FAULT, VM_NOWHERE,
         "an error of Soma: rank %u sends rank %u a message for %llu fs, but that rank is at %llu",
-        p->m.src, p->m.dst, (unsigned long long)p->m.time,
-        (unsigned long long)lp->until);
+        p->m.src, p->m.dst, (unsigned long long)p->m.time, (unsigned long long)lp->until);
   vm_receive(to, p);
   lp->changed = true;
 }
