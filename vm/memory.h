@@ -16,7 +16,7 @@ typedef struct vm_workspace {
 /* The tensor engine's large state, see vm_dp. It is kept from run to run, since new pages would
  * cost a small program more than all its work. */
 typedef struct vm_array {
-  bool used; /* used by a run: the next run clears it */
+  bool used; /* a run may have computed on that engine: the next clears it */
   vm_weights weights;
   uint8_t psum_written[VM_PSUM_SLOTS];
 } vm_array;

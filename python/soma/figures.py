@@ -1,5 +1,6 @@
 """What a run took, as numbers, text and tables."""
 import ctypes as C
+import functools
 import json
 
 import numpy as np
@@ -18,7 +19,11 @@ class RunStats:
     def __init__(self, s):
         self.raw = s
         self.time_ns = s.time / 1e6
-        self.engines = {
+
+    @functools.cached_property
+    def engines(self):
+        s = self.raw
+        return {
             name: {"busy_ns": s.engine[i].busy / 1e6, "waiting_ns": s.engine[i].waiting / 1e6,
                    "instructions": s.engine[i].instructions,
                    "data_instructions": s.engine[i].data_instructions}

@@ -264,7 +264,8 @@ class Run(moves.Moves, Told, L.Owner):
         self.stats = RunStats(stats)
         if recorder:
             lib.soma_recorder_stats(recorder.handle, C.byref(stats), C.sizeof(stats))
-        self.findings_total, self.findings = lib.soma_run_findings(handle), _findings(handle)
+        self.findings_total = lib.soma_run_findings(handle)
+        self.findings = _findings(handle) if self.findings_total else []
         self._schedules = self._out = None
 
     @property

@@ -92,14 +92,22 @@ static bool load_engine(vm_core *c, unsigned e) {
   return en->flights != NULL;
 }
 
+/* Whether something computes on an engine, which may have transfers alone, or an end. */
+static bool computes(const isa_code *code) {
+  uint32_t i = 0;
+  while (i < code->n && (isa_op_is_control(code->insns[i].op) || isa_op_is_dma(code->insns[i].op)))
+    i++;
+  return i < code->n;
+}
+
 /* What only the tensor engine has: weights and the marks of PSUM. */
 static void load_tensor_engine(vm_core *c) {
   vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
   vm_array *t = c->mem.array;
   if (!c->code->code[ISA_ENG_tensor].n) return;
-  /* By the last run. */
+  /* By the last run that computed there: to clear a MiB takes as long as a small kernel. */
   if (t->used) memset(t, 0, sizeof *t);
-  t->used = true;
+  t->used = computes(&c->code->code[ISA_ENG_tensor]);
   d->weights = &t->weights;
   d->psum_written = t->psum_written;
 }

@@ -250,6 +250,8 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   vm_save_time(s, &en->busy_until);
   vm_save_time(s, &en->waiting);
   if (e == ISA_ENG_tensor) walk_pe(s, c, &en->pe);
+  /* A file may have weights in a program that loads none. */
+  if (e == ISA_ENG_tensor && s->reads) c->mem.array->used = true;
   walk_dp(s, &en->dp);
   /* Times that are subtracted from now must not lie after it. */
   vm_saver_need(s, (!en->wait_noted && en->state != VM_MEETING) || en->wait_since <= c->now,
