@@ -437,7 +437,7 @@ static bool reach(const soma_view *v, int64_t *low, int64_t *high) {
 }
 
 static int check_inside(const soma_view *v, soma_view_error *e) {
-  int64_t low, high, all = v->bytes / isa_dtype_bytes(v->dtype), parts;
+  int64_t low, high, parts, all = v->bytes > 0 ? v->bytes / isa_dtype_bytes(v->dtype) : 0;
   if (!reach(v, &low, &high) || !isa_view_plus(v->offset, low, &low) ||
       !isa_view_plus(v->offset, high, &high))
     return isa_view_too_far(e);

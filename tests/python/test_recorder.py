@@ -368,9 +368,10 @@ class Random(unittest.TestCase):
     def test_calls_by_chance(self):
         """Each works or is refused; what was recorded is built or refused."""
         count, worked = int(os.environ.get("SOMA_RANDOM", "6000")), []
+        first = int(os.environ.get("SOMA_FIRST", "0"))
 
         def kernel(a):
-            pool = Pool(len(worked), a)
+            pool = Pool(first + len(worked), a)
             worked.append(sum(pool.call(pool.rnd.choice(Pool.calls)) for _ in range(300)))
             pool.rec.pending = None
             return a

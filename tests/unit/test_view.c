@@ -404,6 +404,17 @@ static void test_hostile(void **state) {
     soma_view_broadcast(&v, d % 3, k[0], &e);
     soma_view_ap(&v, k[2], 1, &(soma_view_dim){k[0], k[1]}, &e);
     soma_view_as(&v, 1 + rnd(&s, 20), &e);
+    soma_view_merge(&v, d % 3, d % 5, &e);
+    /* A caller may fill in anything. */
+    v.dim[d % 3] = (soma_view_dim){k[rnd(&s, 4)], k[rnd(&s, 4)]};
+    if (d % 7 == 0) v.bytes = k[2], v.part = k[3], v.offset = k[1];
+    soma_view_reshape(&v, 2, (int64_t[]){v.dim[0].num, k[1]}, &e);
+    soma_view_split(&v, d % 3, 2, (int64_t[]){k[1], k[2]}, &e);
+    soma_view_slice(&v, d % 3, k[2], k[1], k[0], &e);
+    soma_view_ap(&v, k[0], 2, (soma_view_dim[]){{k[1], 1}, {k[2], k[3]}}, &e);
+    soma_view_merge(&v, 0, d % 3, &e);
+    soma_view_as(&v, 1 + rnd(&s, 20), &e);
+    (void)soma_view_dense(&v);
     soma_view_words(&v, 1, words, SOMA_VIEW_WORDS, &e);
   }
 }
