@@ -108,7 +108,7 @@ static bool pick(const streams *s, const as_k_item *it, bool in_loop, bool late,
     return true;
   }
   /* The engine was given, and neither kind is for it. */
-  if (fixed) return hardware || software;
+  if (fixed) return false;
   *dge = has(modes, ISA_DGE_hwdge) ? ISA_DGE_hwdge : ISA_DGE_swdge;
   *engine = *dge == ISA_DGE_swdge ? ISA_ENG_gpsimd : store ? ISA_ENG_scalar : ISA_ENG_sync;
   return has(modes, *dge);

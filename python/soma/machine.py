@@ -253,7 +253,7 @@ class Run(moves.Moves, Told, L.Owner):
     def __init__(self, machine, program):
         super().__init__()
         self.machine, self.program = machine, program
-        self.recorder = None
+        self.recorder, self.made_by = None, "Machine(%r" % machine.target
         self.placed = {}  # outputs that stay on the machine's device, by name
 
     def _finish(self, recorder):
@@ -317,7 +317,7 @@ class Run(moves.Moves, Told, L.Owner):
 
     def _need_recorder(self):
         if not self.recorder:
-            raise SomaError("the run was not recorded: run it with record=True")
+            raise SomaError("the run was not recorded: soma.%s, record=True)" % self.made_by)
 
     def _written(self, function, *arguments):
         c = L.Collect()

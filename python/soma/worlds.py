@@ -100,6 +100,7 @@ class _Ranks(L.Owner):
             self.to_the_end()
         for rank, run in enumerate(runs):
             recorder, run.machine.recorder = run.machine.recorder, None
+            run.made_by = "world(ranks=%d" % len(runs)
             if recorder:
                 lib.soma_recorder_collectives(recorder.handle, self.handle, rank)
             run._finish(recorder)

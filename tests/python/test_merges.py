@@ -50,6 +50,16 @@ class Merges(KernelCase):
         self.assertIn("those of several rounds are one", runs[0].built.report())
         self.assertNotIn("those of several rounds are one", runs[1].built.report())
 
+    def test_every_policy_of_a_search_has_them_but_one(self):
+        x, y = data(512, P), data(512, 512)
+        merged, apart = "all passes", "transfers of each round apart"
+        kernel = nki.jit(tiles)
+        times = {name: us for name, us, _ in kernel.tune(x, y).policies}
+        self.assertNotEqual(times[merged], times[apart])
+        self.assertRegex(nki.jit(tiles, optimize=2).report(x, y), r"  chosen, \d+\.\d % less\n")
+        plain = nki.compiler.skip_middle_end_transformations(nki.jit(lambda x, y: tiles(x, y)))
+        self.assertNotIn(apart, [name for name, _, _ in plain.tune(x, y).policies])
+
     def test_a_debugger_shows_tiles_as_they_are_written(self):
         shown = self.said(nki.jit(tiles), data(512, P), data(512, 512))
         self.assertIn("a[0:2, 0:3] = float32[2, 3]", shown)

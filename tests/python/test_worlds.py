@@ -335,7 +335,7 @@ section gpsimd
         self.assertGreater(len({s["rank"] for s in path} - {None}), 0)
         self.assertAlmostEqual(path[-1]["end_ns"], caused[1].time_us * 1e3, 3)
         self.assertRegex(caused[1].explain(), "rank [02] .*on the way to another rank")
-        with self.assertRaisesRegex(SomaError, "was not recorded: run it with record=True"):
+        with self.assertRaisesRegex(SomaError, r"recorded: soma\.world\(ranks=3, record=True\)"):
             plain[0].trace()
         with self.assertRaisesRegex(SomaError, r"not recorded: soma.world\(ranks=3, record=True\)"):
             plain.trace()

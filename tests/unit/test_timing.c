@@ -1,6 +1,7 @@
 /* The clock: what the engines do to one another and to themselves. Expected times are worked out
  * from the published constants, in ns. */
 #include "timing_bed.h"
+#include "../../vm/time/clock.h"
 
 /* ---- One engine --------------------------------------------------------------------------- */
 
@@ -13,6 +14,18 @@ static void initiation_interval(void **state) {
   near(start_of(&s, SOMA_VECTOR, 1) - start_of(&s, SOMA_VECTOR, 0), (512 + 70) / 0.96, "interval");
   near(end_of(&s, SOMA_VECTOR, 0) - start_of(&s, SOMA_VECTOR, 0), (512 + 144) / 0.96, "duration");
   bed_close(&b);
+}
+
+/* Cycles of a custom operator on the fastest clock that a hypothetical machine may have. */
+static void cycles_of_a_fast_clock(void **state) {
+  (void)state;
+  static vm_core core;
+  isa_target target = isa_targets[0];
+  core.target = &target;
+  target.khz[ISA_ENG_gpsimd] = 100000000;
+  assert_int_equal(vm_cost_time(&core, ISA_ENG_gpsimd, 99999999), UINT64_C(999999990000));
+  target.khz[ISA_ENG_gpsimd] = 90000000;
+  assert_int_equal(vm_cost_time(&core, ISA_ENG_gpsimd, 260000001), UINT64_C(2888888900000));
 }
 
 /* Reading, writing or overwriting bytes in flight waits for them and 30 ns more: on gen2 until
@@ -494,6 +507,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(initiation_interval),
       cmocka_unit_test(hazards),
+      cmocka_unit_test(cycles_of_a_fast_clock),
       cmocka_unit_test(depth),
       cmocka_unit_test(table_loads),
       cmocka_unit_test(table_is_a_bar),

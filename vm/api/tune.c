@@ -15,12 +15,13 @@ _Static_assert((int)NPOLICIES < (int)SOMA_POLICIES, "there is room for every pol
 
 /* What a policy is for a recipe: what its caller asks for stays. */
 static soma_choice choice_of(const soma_recipe *r, unsigned i) {
-  /* What the front end decides for itself is no policy's business. */
-  uint32_t usual = r->o.passes & AS_PASS_USUAL;
+  /* What the front end decides for itself is no policy's business: the engines that are taken, and
+   * whether transfers are merged, which a policy may only leave out. */
+  uint32_t usual = r->o.passes & AS_PASS_USUAL, apart = ~r->o.passes & AS_PASS_MERGES;
   soma_choice c = {.flags = r->o.flags | policies[i].flags};
   /* A list keeps its order, so that passes have nothing to choose. */
   bool listed = r->o.flags & AS_KERNEL_KEEP_ORDER;
-  c.passes = (listed ? 0 : policies[i].passes & ~r->without) | usual;
+  c.passes = (listed ? 0 : policies[i].passes & ~(r->without | apart)) | usual;
   return c;
 }
 
@@ -86,15 +87,20 @@ void soma_tried_free(soma_tried *t) {
   isa_free(&al, t, sizeof *t);
 }
 
-/* In the order of the attempts, the chosen one marked. */
+/* In the order of the attempts, the chosen one marked with what it saves. */
 void soma_tried_print(const soma_tried *t, isa_buf *out) {
+  soma_time first = t->policy[0].time;
   isa_buf_puts(out, "\npolicies, us of a run:\n");
   for (uint32_t i = 0; i < t->n; i++) {
     const soma_kernel_policy *p = &t->policy[i];
     isa_buf_printf(out, "  %-46s ", p->name);
-    if (p->done)
-      isa_buf_printf(out, "%12.3f%s\n", (double)p->time * 1e-9, p->chosen ? "  chosen" : "");
-    else
+    if (!p->done) {
       isa_buf_puts(out, "  it gives no program that ends\n");
+      continue;
+    }
+    isa_buf_printf(out, "%12.3f%s", (double)p->time * 1e-9, p->chosen ? "  chosen" : "");
+    if (p->chosen && p->time < first)
+      isa_buf_printf(out, ", %.1f %% less", 100.0 * (1.0 - (double)p->time / (double)first));
+    isa_buf_puts(out, "\n");
   }
 }

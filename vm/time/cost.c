@@ -17,9 +17,13 @@ static uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 vm_time vm_cost_time(const vm_core *c, unsigned engine, uint64_t cycles) {
   /* floor(cycles * 10^12 / kHz) in fs, in two parts: the whole product would leave 64 bits from
-   * 1.8 * 10^7 cycles on, the second part does so only on a clock above 18 GHz. */
-  uint64_t khz = c->target->khz[engine];
-  return cycles / khz * 1000000000000u + cycles % khz * 1000000000000u / khz;
+   * 1.8 * 10^7 cycles on. */
+  uint64_t khz = c->target->khz[engine], whole = cycles / khz * 1000000000000u;
+  uint64_t rest = cycles % khz, million = 1000000;
+  if (rest <= UINT64_MAX / 1000000000000u) return whole + rest * 1000000000000u / khz;
+  /* On a clock above 18 GHz the product of the rest may do so too. */
+  rest *= million;
+  return whole + rest / khz * million + rest % khz * million / khz;
 }
 
 /* ---- What an instruction moves ------------------------------------------------------------ */
