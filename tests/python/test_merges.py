@@ -50,9 +50,9 @@ class Merges(KernelCase):
         self.assertIn("those of several rounds are one", runs[0].built.report())
         self.assertNotIn("those of several rounds are one", runs[1].built.report())
 
-    def test_every_policy_of_a_search_has_them_but_one(self):
+    def test_each_policy_of_a_search_is_tried_with_them_and_without(self):
         x, y = data(512, P), data(512, 512)
-        merged, apart = "all passes", "transfers of each round apart"
+        merged, apart = "all passes", "all passes, transfers apart"
         kernel = nki.jit(tiles)
         times = {name: us for name, us, _ in kernel.tune(x, y).policies}
         self.assertNotEqual(times[merged], times[apart])

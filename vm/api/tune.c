@@ -7,7 +7,9 @@ static const struct {
   const char *name;
   uint32_t passes, flags;
 } policies[] = {
-#define POLICY(name, passes, flags) {name, passes, flags},
+/* Each also without merges, which is another choice only where the front end has them. */
+#define POLICY(name, passes, flags) \
+  {name, passes, flags}, {name ", transfers apart", (passes) & ~(uint32_t)AS_PASS_MERGES, flags},
 #include "policies.def"
 };
 enum { NPOLICIES = sizeof policies / sizeof *policies };

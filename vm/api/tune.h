@@ -4,7 +4,7 @@
 
 #include "recipe.h"
 
-enum { SOMA_POLICIES = 16 };
+enum { SOMA_POLICIES = 32 };
 typedef struct soma_tried {
   isa_alloc al;
   uint32_t n, best;
