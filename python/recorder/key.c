@@ -76,7 +76,9 @@ static bool member(PyObject *k, int i, int64_t open, int64_t *out) {
   if (x == Py_None) return true;
   if (!PyLong_CheckExact(x)) return false;
   *out = PyLong_AsLongLongAndOverflow(x, &over);
-  return !over;
+  /* As PySlice_Unpack() has it: what is too large is as large as can be. */
+  if (over) *out = over < 0 ? INT64_MIN : INT64_MAX;
+  return true;
 }
 
 static int slice(PyObject *k, int64_t n, part *p) {

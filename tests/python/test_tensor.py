@@ -164,6 +164,8 @@ class Views(KernelCase):
                            (lambda t: t.broadcast(1, 8), "not 1"), (lambda t: t[64], "64 elements"),
                            (lambda t: t[:, nl.ds(2, 3)], "4 elements"),
                            (lambda t: t[:, 3:3], "empty"),
+                           (lambda t: t[:, 0:4:10 ** 30], "do not fit in 61 bits"),
+                           (lambda t: t[:, 0:4:-10 ** 30], "the step must be"),
                            (lambda t: t.ap([[48, 32], [1, 4]]), "24 elements of a row"),
                            (lambda t: t.ap([[24, 64], [1, 25]]), "elements 0 to 24"),
                            (lambda t: t.ap([[24, 64], [1, 2]], offset=-24), "from -1 on"),
