@@ -285,6 +285,7 @@ int soma_view_reshape(soma_view *v, unsigned n, const int64_t *shape, soma_view_
   soma_view w = *v;
   int64_t have = soma_view_elements(v);
   if (n > SOMA_VIEW_DIMS) return check_room(v, n - v->ndim, e);
+  if (v->ndim < v->tile) return no_dimension(v, 0, e);
   w.ndim = (uint8_t)n;
   for (unsigned d = 0; d < n; d++) {
     if (shape[d] < 1 || shape[d] >= ISA_VIEW_FAR)
@@ -391,6 +392,7 @@ int soma_view_as(soma_view *v, unsigned dtype, soma_view_error *e) {
   soma_view w = *v;
   if (!isa_dtype_valid(dtype) || !isa_dtype_valid(v->dtype))
     return isa_view_refuse(e, "%u is not a data type", isa_dtype_valid(dtype) ? v->dtype : dtype);
+  if (w.ndim < w.tile) return no_dimension(v, 0, e);
   int64_t from = isa_dtype_bytes(v->dtype), to = isa_dtype_bytes(dtype);
   w.dtype = (uint8_t)dtype;
   if (from == to) {

@@ -55,6 +55,9 @@ size_t soma_view_words(const soma_view *v, int merge, int64_t *words, size_t roo
   unsigned fixed = isa_view_fixed(v), keep = fixed > v->tile ? fixed : v->tile;
   if (!isa_dtype_valid(v->dtype))
     return (size_t)isa_view_refuse(e, "%u is not a data type", v->dtype);
+  /* A tile has its partitions at least. */
+  if (v->ndim < v->tile)
+    return (size_t)isa_view_refuse(e, "%s has no dimensions", isa_view_name(e));
   if (!isa_view_times(v->offset, isa_dtype_bytes(v->dtype), &bytes))
     return (size_t)isa_view_too_far(e);
   /* A pattern has a first partition and a count; nothing in it skips partitions. */

@@ -375,6 +375,10 @@ static void test_messages(void **state) {
        "dimension 1 of the view has 64 elements: [9223372036854775807, 64] does not make these");
   says(soma_view_broadcast(&x, 0, 4, &e), &e, "dimension 0 of the view has 1000 elements, not 1");
   says(soma_view_as(&x, 22, &e), &e, "22 is not a data type");
+  t.ndim = 0; /* which no call makes of a tile */
+  says(soma_view_as(&t, 1, &e), &e, "the view has no dimensions");
+  says(soma_view_reshape(&t, 1, (int64_t[]){t.dim[0].num}, &e), &e, "the view has no dimensions");
+  assert_int_equal(soma_view_words(&t, 1, (int64_t[SOMA_VIEW_WORDS]){0}, SOMA_VIEW_WORDS, &e), 0);
   assert_memory_equal(&x, &before, sizeof x);
   assert_true(soma_view_permute(&x, 2, (uint32_t[]){1, 0}, &e));
   says(soma_view_reshape(&x, 1, (int64_t[]){64000}, &e), &e,
