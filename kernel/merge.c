@@ -300,6 +300,8 @@ static uint32_t new_tile(as_kernel *k, uint32_t like, uint32_t n) {
  * after another may have been joined. */
 static bool split_parts(as_k_shape *s, unsigned parts) {
   if (s->ndim && s->dim[0].num == parts) return true;
+  /* From HBM to HBM there are no partitions. */
+  if (!parts) return false;
   uint32_t row = s->ndim ? s->dim[0].num / parts : 0;
   if (!row || s->dim[0].num % parts || s->ndim == ISA_MAX_DIMS) return false;
   memmove(s->dim + 1, s->dim, s->ndim++ * sizeof *s->dim);

@@ -117,6 +117,11 @@ merged("more bytes than one instruction moves", 0, function(k) -- of one partiti
     k.any.dma_copy(y[n], tiles[n]:slice(2, 0, N * F), {dge = n == 0 and "hwdge" or "swdge"})
   end
 end, {without = 2 | 8})
+merged("rows from HBM to HBM, which have no partitions", 0, function(k)
+  local x, y = tensors(k)
+  for n = 0, N - 1 do k.any.dma_copy(y[0]:slice(1, n * 4, 4), x:slice(1, n * 4, 4)) end
+  for n = 0, N - 1 do k.any.dma_copy(columns(y[1], n), columns(x, n)) end
+end)
 
 -- Copies out of one tile into tiles of their own, then doubled.
 local function copies(from, between)
