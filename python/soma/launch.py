@@ -38,6 +38,9 @@ def is_array(x):
         hasattr(x, "__dlpack__")
 
 
+_ITERATION = re.compile(r" \(of line \d+[^()]*\)")  # "xT (of line 29, iteration 3)"
+
+
 class Built:
     """A program with what a run needs: `inputs` (name, path of the argument, storage), `result`
     (the structure that the kernel returned), `written` (names of inputs that it writes)."""
@@ -52,9 +55,12 @@ class Built:
         self.unknown = any(r.unknown for r in recs)
         self.ranks = max(r.ranks for r in recs)
         self.instructions = sum(r.count for r in recs)
-        # (text, file, line) of each reading of a tile in SBUF that nothing has written
-        self.unwritten = list(dict.fromkeys(said for r in recs for key, said in r.hints.items()
-                                            if key[0] == "clear"))
+        # (text, file, line) of each reading of a tile in SBUF that nothing has written; of one line
+        # that reads several tiles of one name, the first
+        said = {}
+        for told in (told for r in recs for key, told in r.hints.items() if key[0] == "clear"):
+            said.setdefault((_ITERATION.sub("", told[0]), *told[1:]), told)
+        self.unwritten = list(said.values())
 
     def report(self):
         """What the builder did, for each core."""
