@@ -110,7 +110,8 @@ static void print_memory(const as_kernel *k, unsigned space, const int64_t *live
   char where[160];
   /* Stretches are of equal length but for the last. */
   uint32_t n = k->nitems, most = most_of(live, 0, n), step = (n + STRETCHES - 1) / STRETCHES;
-  uint32_t room = as_k_room(k, space);
+  /* All of the memory: tiles at places of the source may lie where the toolchain keeps its own. */
+  uint32_t room = as_k_memory(k, space);
   if (!live[most]) return;
   isa_buf_printf(out,
                  "\n%s over time, most bytes of a partition in use out of %" PRIu32 " by "

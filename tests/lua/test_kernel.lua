@@ -173,6 +173,15 @@ t.case("the report shows memory over time and what spilling moves", function()
   assert(report:find("\nspills:\n  [^\n]-: 262144 bytes, to HBM after [^\n]*lua:" .. line .. ", back before [^\n]*lua:" .. line + 1 .. "\n"), report)
 end)
 
+t.case("memory over time is all that places of the source may lie in", function()
+  local k = soma.kernel {target = "trn2", front_end = "neuronxcc.nki"} -- whose toolchain keeps the last 16 KiB
+  local y, v = k:output("y", "float32", {128, 1024}), k:tile("float32", {128, 1024}, {offset = 221184})
+  k.any.memset(v, 1.0)
+  k:store(y, v)
+  k:program()
+  assert(k:report():find("sbuf over time, most bytes of a partition in use out of 229376 by instruction:\n", 1, true), k:report())
+end)
+
 -- Six tiles of which four fit where room is short, each loaded and used twice. `between` comes after all have been
 -- used once.
 local function six(options, between)
