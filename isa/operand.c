@@ -204,7 +204,7 @@ bool isa_insn_zeroes(const isa_insn *in) {
 
 bool isa_skips_rows(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_ENUM, ISA_SET_OOB);
-  /* Any field will do where there is none: it is not looked at. */
+  /* Without such a field, the first one: it is not looked at. */
   const isa_field *f = &isa_form_of(in->op)->fields[i < 0 ? 0 : i];
   return i >= 0 && *(const isa_t_ENUM *)isa_member_c(in, f) == ISA_OOB_skip;
 }

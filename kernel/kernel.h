@@ -91,8 +91,8 @@ typedef struct as_kernel_options {
   as_kernel_costs costs;
 } as_kernel_options;
 
-/* Passes and memory of a front end (fronts.def); NULL: soma.kernel. False when there is none of
- * that name. */
+/* Passes and memory of a front end (fronts.def); NULL: soma.kernel. False: no front
+ * end has that name. */
 bool as_kernel_front(const char *front_end, as_kernel_options *o);
 
 typedef struct as_kernel_tile {

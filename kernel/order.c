@@ -21,7 +21,7 @@
  * and waits between them, that there is room for. */
 enum { WINDOW = 256, LOOKS = 32, WORDS = WINDOW / 64, TOUCHES = 4096, EDGES = 1 << 15 };
 
-/* What an item in the window touches. They are numbered from 1; 0 is none. */
+/* What an item in the window touches. They are numbered from 1; 0: nothing. */
 typedef struct touch {
   as_k_bytes at; /* in its buffer; in its memory, where the tile has a fixed place */
   uint32_t item;
@@ -129,7 +129,7 @@ static bool covers(const as_k_bytes *x, const as_k_bytes *y) {
 /* For all of a chain, from `oldest` on, that touch bytes of x. Chains go back in the list. Returns
  * the number of a write of all of x, which has waited for what came before it: nothing is looked
  * at before that. For example the rounds of a loop over one tile, which else all meet: of those,
- * each then waits for the last two. `oldest` if there is none. */
+ * each then waits for the last two. Without such a write, `oldest`. */
 static uint32_t wait_for_chain(scheduler *s, slot *t, bool writes, uint32_t chain, uint32_t oldest,
                                const as_k_bytes *x) {
   for (uint32_t number = s->last[writes][chain]; number && number >= oldest;) {

@@ -10,7 +10,7 @@
 #include "simplify.h"
 
 typedef struct writing {
-  uint32_t item, turn; /* turn: of the lines (called.c); 0: there is none */
+  uint32_t item, turn; /* turn: of the lines (called.c); 0: not yet written */
 } writing;
 
 /* Lets a tile be called by the line that writes it. */

@@ -94,7 +94,7 @@ static void push_aluop(lua_State *L, const isa_aluop_row *row) {
   lb_set_flag(L, "in_hardware", row->in_hardware);
 }
 
-/* In the order of the classes' numbers; 0 is none. */
+/* In the order of the classes' numbers, which begin at 1. */
 static void push_dtype(lua_State *L, unsigned d) {
   static const char *const classes[] = {"?", "uint", "int", "float", "packed", "bool"};
   lua_createtable(L, 0, 4);

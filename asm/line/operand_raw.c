@@ -100,7 +100,7 @@ static bool raw_nums(as_cur *c, as_operand *o, int64_t *num, unsigned *n, int *s
     if (!as_size(c, "a num", UINT32_MAX, &reg, &num[*n])) return false;
     if (reg < 0) continue;
     *sized = (int)*n;
-    /* 2 for now: raw_dims knows the dimension once it has counted them. */
+    /* Any dimension will do: raw_dims puts the right one when it has counted them. */
     if (!as_operand_size(c, o, 2, (unsigned)reg, at)) return false;
   }
   return ok;
@@ -113,11 +113,10 @@ static bool raw_dims(as_cur *c, as_operand *o) {
   int sized;
   const as_tok *at = c->t;
   if (!raw_steps(c, step, &nsteps) || !raw_nums(c, o, num, &nnums, &sized)) return false;
-  if (nsteps != nnums) {
-    as_error(c->j, at->pos, as_span_of(at, c->t),
-             "%u steps and %u nums; a raw operand needs as many steps as nums", nsteps, nnums);
-    return false;
-  }
+  if (nsteps != nnums)
+    return as_error(c->j, at->pos, as_span_of(at, c->t),
+                    "%u steps and %u nums; a raw operand needs as many steps as nums", nsteps,
+                    nnums);
   o->ndim = nnums;
   /* The source has the innermost first. */
   for (unsigned d = 0; d < nnums; d++) o->dim[nnums - 1 - d] = (isa_dim){step[d], (uint32_t)num[d]};

@@ -239,7 +239,7 @@ static bool check_queue(const isa_ck *c, int f, unsigned q) {
     return isa_fail(c->e, ISA_ILLEGAL, f, "queue %.60s belongs to %s%s%s, not to %s", row->name,
                     owner < ISA_NENGINES ? "the " : "", isa_engines[owner].name,
                     owner < ISA_NENGINES ? " engine" : "", isa_engines[c->engine].name);
-  /* A queue of any engine is none of the CC sequencers': they run beside the engines
+  /* A queue that any engine may use is not for CC sequencers: they run beside the engines
    * and share no queue with them. */
   if (owner == ISA_NSEQS && c->engine >= ISA_NENGINES)
     return isa_fail(c->e, ISA_ILLEGAL, f,

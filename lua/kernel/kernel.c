@@ -457,14 +457,14 @@ enum { MODULE = 1, HOST }; /* upvalues of load_kernel */
 
 /* Gives {kernel, spmd, jit}. */
 static int load_kernel(lua_State *L) {
-  static const char *const in_order[] = {"view", "record", "tiles", "loops", "kernel"};
+  static const char *const in_order[] = {"view", "record", "tiles", "loops", "kernel", NULL};
   /* Later parts use the earlier ones. */
   lua_settop(L, 0);
   lua_pushvalue(L, lua_upvalueindex(MODULE));
   lua_pushvalue(L, lua_upvalueindex(HOST));
   push_opcodes(L);
   lua_setfield(L, HOST, "opcodes");
-  for (int i = 0; i < 5; i++)
+  for (int i = 0; in_order[i]; i++)
     lb_run_part(L, parts, in_order[i], "=soma.kernel", MODULE, HOST, HOST);
   lua_getfield(L, HOST, "kernel");
   return 1;

@@ -187,7 +187,8 @@ static PyObject *leaves_all(PyObject *self, PyObject *const *shapes, Py_ssize_t 
     soma_view_dim dims[PY_MAX_DIMS];
     Py_ssize_t n = PyTuple_Check(shapes[s]) ? PyTuple_Size(shapes[s]) : PY_MAX_DIMS + 1;
     if (n > PY_MAX_DIMS) {
-      PyErr_SetString(PyExc_TypeError, "a shape is a tuple");
+      PyErr_Format(PyExc_TypeError, "a shape is a tuple of at most %d sizes, not %R", PY_MAX_DIMS,
+                   shapes[s]);
       return NULL;
     }
     for (Py_ssize_t a = 0; a < n; a++)
@@ -226,7 +227,9 @@ static PyObject *limits(PyObject *self, PyObject *none) {
   int left = ranges && rest && axes >= 0 ? 1 : -1;
   (void)none;
   for (Py_ssize_t i = 0; left > 0 && i < PyList_Size(m->terms); i++) {
-    PyObject *t = py_index_over(term_of(m, i), axes);
+    /* Held: to make an object may run code that changes the list. */
+    PyObject *term = Py_XNewRef((PyObject *)term_of(m, i));
+    PyObject *t = term ? py_index_over((py_index *)term, axes) : NULL;
     unsigned axis = 0;
     int64_t low, high;
     soma_view_expr x = t ? py_expr((py_index *)t) : (soma_view_expr){.n = 0};
@@ -238,6 +241,7 @@ static PyObject *limits(PyObject *self, PyObject *none) {
     else /* what is the same everywhere holds everywhere or nowhere */
       left = varies ? cut(ranges, axis, low, high) : low < high;
     Py_XDECREF(t);
+    Py_XDECREF(term);
   }
   if (left >= 0)
     found =

@@ -88,6 +88,7 @@ end
 
 local TESTS <const> = { -- the quick ones first: {name, target, command}
   {"test_kernel_passes", "build/tests/test_kernel_passes", "build/tests/test_kernel_passes"},
+  {"test_kernel_fronts", "build/tests/test_kernel_fronts", "build/tests/test_kernel_fronts"},
   {"test_kernel_merges", "build/soma", "LUA_PATH='./tests/lua/?.lua;;' build/soma tests/lua/test_kernel_merges.lua"},
   {"test_kernel_props", "build/tests/test_kernel_props", "SOMA_KERNEL_LISTS=400 build/tests/test_kernel_props"},
   {"test_kernel", "build/soma", "LUA_PATH='./tests/lua/?.lua;;' build/soma tests/lua/test_kernel.lua"},

@@ -199,11 +199,12 @@ class Hostile(unittest.TestCase):
     def test_the_list_of_a_mask_that_is_changed(self):
         mask = nl.arange(4)[:, None] < 5
         mask.terms.append("x")
-        for ask in (lambda: mask.size, lambda: mask.leaves_all((4, 4))):
-            with self.assertRaises(TypeError):
+        for ask in (lambda: mask.size, lambda: mask.leaves_all((4, 4)), mask.limits):
+            with self.assertRaisesRegex(TypeError, "the terms of a mask are indices"):
                 ask()
-        with self.assertRaises(TypeError):
-            (nl.arange(4)[:, None] < 5).leaves_all([4])
+        for shape in ([4], (1,) * 100):
+            with self.assertRaisesRegex(TypeError, r"a tuple of at most \d+ sizes, not [\[(]"):
+                (nl.arange(4)[:, None] < 5).leaves_all(shape)
 
     def test_classes_that_nobody_makes(self):
         with self.assertRaises(TypeError):
